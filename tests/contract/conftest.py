@@ -115,7 +115,7 @@ def bob(make_user: Callable[[], User]) -> User:
 
 @pytest.fixture
 def places(db: psycopg.Connection) -> Iterator[dict[str, uuid.UUID]]:
-    """Three places and two people, gone after the test."""
+    """Three places and two people, removed after the test."""
     db.execute(
         'insert into public.contract_places (name, meta, tags, score, span, is_open, "odd name") values'
         ' (\'Aarhus\', \'{"size": {"big": true, "area": 91}, "names": ["a", "b"]}\', \'{coast,jutland}\', 1.5, \'[1,5)\', true, \'x y\'),'

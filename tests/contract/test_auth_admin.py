@@ -1,4 +1,4 @@
-"""What the holder of the secret key may do, and nobody else."""
+"""Acts that only the holder of the secret key may do."""
 
 import hashlib
 import uuid
@@ -66,7 +66,7 @@ def test_a_ban_keeps_out_until_it_is_lifted(admin: Api, anon: Api, alice: User) 
     assert anon.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD}).user.id == alice.id
 
 
-def test_a_soft_deleted_user_is_gone_and_the_address_free(admin: Api, alice: User, anon: Api) -> None:
+def test_a_soft_deleted_user_cannot_sign_in_and_the_address_is_free(admin: Api, alice: User, anon: Api) -> None:
     admin.auth.admin.delete_user(alice.id, should_soft_delete=True)
     with pytest.raises(AuthApiError):
         anon.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
@@ -75,7 +75,7 @@ def test_a_soft_deleted_user_is_gone_and_the_address_free(admin: Api, alice: Use
     admin.auth.admin.delete_user(again.id)
 
 
-def test_an_address_is_taken_once(admin: Api, alice: User, bob: User) -> None:
+def test_two_users_cannot_have_the_same_address(admin: Api, alice: User, bob: User) -> None:
     with pytest.raises(AuthApiError) as made:
         admin.auth.admin.create_user({"email": alice.email, "password": PASSWORD})
     assert (made.value.status, made.value.code) == (422, "email_exists")
@@ -122,7 +122,7 @@ def test_a_browser_that_follows_the_link_carries_the_session_home(http: httpx.Cl
     assert "error_code=otp_expired" in again.headers["location"]
 
 
-def test_recovery_says_the_same_for_every_address(http: httpx.Client, db: psycopg.Connection, alice: User) -> None:
+def test_recovery_answers_the_same_for_every_address(http: httpx.Client, db: psycopg.Connection, alice: User) -> None:
     for email in (alice.email, "nobody-here@example.com"):
         done = http.post("/auth/v1/recover", json={"email": email})
         assert (done.status_code, done.json()) == (200, {})
@@ -155,7 +155,9 @@ def test_nobody_reads_the_outbox_through_the_api(db: psycopg.Connection) -> None
     assert db.execute(query, [roles]).fetchone() == (False,)
 
 
-def test_nothing_at_rest_is_a_way_in(project: Project, http: httpx.Client, admin: Api, alice: User) -> None:
+def test_the_tables_of_auth_contain_no_usable_token_or_code(
+    project: Project, http: httpx.Client, admin: Api, alice: User
+) -> None:
     if not isinstance(project, RunningStack):
         pytest.skip("only the embedded stack's tables are ours")
     http.post("/auth/v1/recover", json={"email": alice.email})

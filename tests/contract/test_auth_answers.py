@@ -95,7 +95,7 @@ def test_a_second_recovery_at_once_is_too_soon(http: httpx.Client, alice: User) 
     assert answers[1].json()["error_code"] == "over_email_send_rate_limit"
 
 
-def test_what_is_known_of_somebody_who_signs_up(project: Project, http: httpx.Client) -> None:
+def test_a_new_user_has_the_metadata_and_the_identity_data_of_the_sign_up(project: Project, http: httpx.Client) -> None:
     email = f"contract-{uuid.uuid4().hex[:12]}@example.com"
     body = {"email": email, "password": PASSWORD, "data": {"name": "Ada"}}
     user = http.post("/auth/v1/signup", json=body).json()["user"]

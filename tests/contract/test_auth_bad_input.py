@@ -1,4 +1,4 @@
-"""What nobody should send to Auth: a clear error in its shape, limits that hold, and the process serves on."""
+"""Requests that nobody should send to Auth: a clear error in its shape, enforced limits, and the process continues to serve."""
 
 import uuid
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def refused(done: httpx.Response, *statuses: int) -> str:
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b"7", b'"text"', b"\xff", b'{"email": "\xff"}', b"[" * 5000, b'{"a":' * 3000, b"\x00"]
 )
-def test_a_body_that_is_no_object(http: httpx.Client, path: str, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(http: httpx.Client, path: str, body: bytes) -> None:
     assert refused(http.post(path, content=body), 400) == "bad_json"
 
 
@@ -42,14 +42,14 @@ def test_a_body_that_is_no_object(http: httpx.Client, path: str, body: bytes) ->
     "email",
     ["", "nobody", "a@", "@b", "a b@c.d", "a@b@c", "a\x00@b.c", 7, None, [], {}, "x" * 300 + "@b.c", "a@b.c\r\nBcc: d"],
 )
-def test_an_address_that_is_none(http: httpx.Client, path: str, email: Any) -> None:
+def test_an_invalid_address_is_refused(http: httpx.Client, path: str, email: Any) -> None:
     code = refused(http.post(path, json={"email": email, "password": PASSWORD}))
     is_anonymous = path == SIGN_UP and not email
     assert code == ("anonymous_provider_disabled" if is_anonymous else "validation_failed")
 
 
 @pytest.mark.parametrize("password", [7, [], {}, "x" * 73, "ü" * 40, "short", "", None, "nul\x00inside it"])
-def test_a_password_that_is_none(http: httpx.Client, password: Any) -> None:
+def test_an_invalid_or_weak_password_is_refused(http: httpx.Client, password: Any) -> None:
     email = f"contract-{uuid.uuid4().hex[:12]}@example.com"
     assert refused(http.post(SIGN_UP, json={"email": email, "password": password})) in {
         "validation_failed",
@@ -58,17 +58,17 @@ def test_a_password_that_is_none(http: httpx.Client, password: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [7, [], "text", {"x": "y" * 100_000}, {"nul": "a\x00b"}])
-def test_metadata_that_is_none(http: httpx.Client, data: Any) -> None:
+def test_invalid_metadata_is_refused(http: httpx.Client, data: Any) -> None:
     email = f"contract-{uuid.uuid4().hex[:12]}@example.com"
     assert refused(http.post(SIGN_UP, json={"email": email, "password": PASSWORD, "data": data})) == "validation_failed"
 
 
-def test_a_body_that_is_too_large(http: httpx.Client) -> None:
+def test_a_body_that_is_too_large_is_refused(http: httpx.Client) -> None:
     assert refused(http.post(SIGN_UP, content=b"x" * 10_000_000), 413) == "request_too_large"
 
 
 @pytest.mark.parametrize("grant", ["", "nope", "client_credentials"])
-def test_an_unknown_grant(http: httpx.Client, grant: str) -> None:
+def test_an_unknown_grant_is_refused(http: httpx.Client, grant: str) -> None:
     assert refused(http.post(f"/auth/v1/token?grant_type={grant}", json={})) == "invalid_credentials"
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_grant(http: httpx.Client, grant: str) -> None:
         ("POST", "invite"),
     ],
 )  # fmt: skip
-def test_what_is_not_spoken_is_named(http: httpx.Client, method: str, path: str) -> None:
+def test_endpoints_that_are_not_implemented_answer_501(http: httpx.Client, method: str, path: str) -> None:
     done = http.request(method, f"/auth/v1/{path}", json={} if method == "POST" else None)
     assert refused(done, 501) == "not_implemented"
     assert "does not speak" in done.json()["msg"]
@@ -90,7 +90,7 @@ def test_what_is_not_spoken_is_named(http: httpx.Client, method: str, path: str)
     ("method", "path", "status"),
     [("GET", "signup", 405), ("PATCH", "user", 405), ("GET", "nope", 404), ("GET", "", 404)],
 )
-def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods_are_refused(http: httpx.Client, method: str, path: str, status: int) -> None:
     done = http.request(method, f"/auth/v1/{path}")
     if status == 405:
         assert (done.status_code, done.content) == (405, b"")
@@ -98,7 +98,7 @@ def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, s
         refused(done, status)
 
 
-def test_a_forged_token_is_nobodys(http: httpx.Client, alice: User) -> None:
+def test_a_forged_token_is_refused(http: httpx.Client, alice: User) -> None:
     for what, token in forged_tokens(alice).items():
         headers = {"authorization": f"Bearer {token}"}
         for method, path in (("GET", "user"), ("PUT", "user"), ("POST", "logout"), ("GET", "admin/users")):
@@ -149,7 +149,7 @@ def test_guessing_a_password_is_stopped(http: httpx.Client, alice: User, bob: Us
 
 
 def test_one_person_s_guesses_do_not_lock_another_out(http: httpx.Client, project: Project, alice: User) -> None:
-    """A server speaks for many browsers, and says for which; Supabase takes that from who has the secret key."""
+    """A server acts for many browsers, and names the one; Supabase accepts that from a holder of the secret key."""
     wrong = {"email": alice.email, "password": "a guess that fails"}
     server = {"apikey": project.secret_key}
     guesser = {**server, "sb-forwarded-for": "203.0.113.5"}
@@ -159,7 +159,7 @@ def test_one_person_s_guesses_do_not_lock_another_out(http: httpx.Client, projec
     assert http.post(TOKEN, json=right, headers={**server, "sb-forwarded-for": "203.0.113.6"}).status_code == 200
 
 
-def test_who_guesses_does_not_get_on_by_claiming_to_be_elsewhere(http: httpx.Client, alice: User) -> None:
+def test_headers_that_claim_another_address_do_not_reset_the_limit_on_guesses(http: httpx.Client, alice: User) -> None:
     wrong = {"email": alice.email, "password": "a guess that fails"}
     claims = [
         dict.fromkeys(("x-forwarded-for", "sb-forwarded-for", "cf-connecting-ip", "x-real-ip"), f"203.0.113.{number}")
@@ -181,7 +181,7 @@ def test_guessing_a_code_is_stopped(http: httpx.Client, alice: User) -> None:
     assert (codes[0], codes[-1]) == ("otp_expired", "over_request_rate_limit")
 
 
-def test_neither_passwords_nor_hashes_come_back(http: httpx.Client, alice: User) -> None:
+def test_answers_contain_neither_passwords_nor_hashes(http: httpx.Client, alice: User) -> None:
     for done in (
         http.post(TOKEN, json={"email": alice.email, "password": PASSWORD}),
         http.get("/auth/v1/user", headers={"authorization": f"Bearer {alice.token}"}),

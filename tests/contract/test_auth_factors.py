@@ -1,4 +1,4 @@
-"""Two-step sign-in with the real client's `auth.mfa`: add, confirm, ask, remove, and what is refused."""
+"""Two-step sign-in with the real client's `auth.mfa`: add, confirm, require, remove, and refusals."""
 
 import uuid
 from typing import Any
@@ -42,7 +42,7 @@ def refused(call: Any) -> tuple[int, str]:
     return error.value.status, str(error.value.code)
 
 
-def test_an_app_is_added_confirmed_and_asked_for(project: Project, alice: User) -> None:
+def test_an_app_is_added_confirmed_and_required_at_the_next_sign_in(project: Project, alice: User) -> None:
     made = alice.client.auth.mfa.enroll({"factor_type": "totp", "friendly_name": "phone", "issuer": "Runyard"})
     assert made.totp.qr_code.startswith("data:image/svg+xml;utf-8,<svg")
     assert made.totp.uri.startswith(f"otpauth://totp/Runyard:{alice.email}?")
@@ -73,7 +73,7 @@ def test_a_code_serves_once_and_a_wrong_one_never(project: Project, alice: User)
 
 def test_guessing_codes_is_stopped_wherever_it_comes_from(project: Project, alice: User) -> None:
     factor, app = enrol(alice)
-    # Attempts come back with time, one in half a minute: a slow machine needs more of them, never many.
+    # Attempts are granted again with time, one in half a minute: a slow machine needs more of them, never many.
     said = [refused(lambda: confirm(alice.client, factor, app.wrong())) for _ in range(20)]
     assert said[0] == (422, "mfa_verification_failed")
     assert (429, "over_request_rate_limit") in said[10:]
@@ -102,7 +102,7 @@ def test_one_factor_alone_changes_neither_factors_nor_password(project: Project,
     alice.client.auth.update_user({"password": "another horse staple"})
 
 
-def test_a_factor_that_is_removed_asks_no_more(project: Project, alice: User) -> None:
+def test_a_removed_factor_is_no_longer_required(project: Project, alice: User) -> None:
     factor, app = enrol(alice)
     confirm(alice.client, factor, app.code())
     assert alice.client.auth.mfa.unenroll({"factor_id": factor}).id == factor
@@ -111,7 +111,7 @@ def test_a_factor_that_is_removed_asks_no_more(project: Project, alice: User) ->
     assert level(signed_in(project, alice)) == ("aal1", "aal1")
 
 
-def test_somebody_elses_factor_is_not_there(alice: User, bob: User) -> None:
+def test_somebody_elses_factor_is_not_found(alice: User, bob: User) -> None:
     factor, app = enrol(alice)
     for call in (
         lambda: bob.client.auth.mfa.challenge({"factor_id": factor}),
@@ -134,7 +134,7 @@ def test_a_challenge_is_for_its_factor_and_for_one_code(alice: User) -> None:
     assert [found.id for found in alice.client.auth.mfa.list_factors().all] == [factor]
 
 
-def test_a_name_is_taken_once_and_ten_are_enough(alice: User) -> None:
+def test_factor_names_are_unique_and_ten_factors_are_the_limit(alice: User) -> None:
     enrol(alice, "phone")
     assert refused(lambda: enrol(alice, "phone")) == (422, "mfa_factor_name_conflict")
     for number in range(9):
@@ -158,7 +158,7 @@ BODIES: list[tuple[Any, int]] = [
 
 
 @pytest.mark.parametrize(("body", "status"), BODIES)
-def test_what_cannot_be_added(http: httpx.Client, alice: User, body: Any, status: int) -> None:
+def test_invalid_and_unsupported_factors_are_refused(http: httpx.Client, alice: User, body: Any, status: int) -> None:
     done = http.post("/auth/v1/factors", json=body, headers={"authorization": f"Bearer {alice.token}"})
     assert done.status_code == status, done.text
     assert done.json()["msg"]
@@ -170,7 +170,9 @@ def test_what_cannot_be_added(http: httpx.Client, alice: User, body: Any, status
      ("GET", f"factors/{NOBODYS}", 405), ("POST", f"factors/{NOBODYS}/nope", 404),
      ("POST", f"factors/{NOBODYS}/verify", 400)],
 )  # fmt: skip
-def test_places_that_are_not_there(http: httpx.Client, alice: User, method: str, path: str, status: int) -> None:
+def test_unknown_factors_paths_and_methods_are_refused(
+    http: httpx.Client, alice: User, method: str, path: str, status: int
+) -> None:
     headers = {"authorization": f"Bearer {alice.token}"}
     done = http.request(method, f"/auth/v1/{path}", headers=headers, json={} if method == "POST" else None)
     assert done.status_code == status, done.text
@@ -180,7 +182,7 @@ def test_nobody_without_a_session_has_factors(http: httpx.Client) -> None:
     assert http.post("/auth/v1/factors", json={"factor_type": "totp"}).status_code == 403
 
 
-def test_the_secret_is_nobodys_to_read(
+def test_nobody_can_read_the_secret_of_a_factor(
     project: Project, http: httpx.Client, alice: User, db: psycopg.Connection[tuple[Any, ...]]
 ) -> None:
     factor, app = enrol(alice)

@@ -58,7 +58,7 @@ def test_an_older_token_ends_the_family(http: httpx.Client, db: psycopg.Connecti
     for token in (first, second, third["refresh_token"]):
         done = refresh(http, token)
         assert (done.status_code, done.json()["error_code"]) == (400, "refresh_token_already_used")
-    # What was issued stays good until it ends, as on hosted.
+    # An issued token stays valid until it expires, as on hosted.
     headers = {"authorization": f"Bearer {third['access_token']}"}
     assert http.post("/rest/v1/rpc/contract_request", json={}, headers=headers).json()["role"] == "authenticated"
 
@@ -77,13 +77,13 @@ def test_many_refreshes_at_once_agree(http: httpx.Client, first: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "x" * 300, None, 7, ["a"], "a\x00b"])
-def test_a_token_that_is_none(http: httpx.Client, token: object) -> None:
+def test_an_invalid_refresh_token_is_refused(http: httpx.Client, token: object) -> None:
     done = http.post("/auth/v1/token?grant_type=refresh_token", json={"refresh_token": token})
     assert done.status_code == 400
     assert done.json()["error_code"] == "validation_failed"
 
 
-def test_a_token_that_nobody_was_given(http: httpx.Client) -> None:
+def test_an_unknown_refresh_token_is_refused(http: httpx.Client) -> None:
     done = refresh(http, secrets.token_urlsafe(24))
     assert done.status_code == 400
     assert done.json()["error_code"] in {"refresh_token_not_found", "validation_failed"}

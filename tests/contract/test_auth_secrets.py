@@ -1,4 +1,4 @@
-"""No secret in any log of the stack, whatever was asked of it."""
+"""No secret in any log of the stack, whatever was requested of it."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def _exercise(http: httpx.Client, admin: Api, alice: User) -> set[str]:
     return seen | {PASSWORD, "Wrong-0-secret", "New-0-secret-word"}
 
 
-def test_logs_hold_no_secret(project: Project, http: httpx.Client, admin: Api, alice: User) -> None:
+def test_logs_contain_no_secret(project: Project, http: httpx.Client, admin: Api, alice: User) -> None:
     if not isinstance(project, RunningStack):
         pytest.skip("only the embedded stack's logs are at hand")
     secrets = project.secrets
@@ -41,7 +41,9 @@ def test_logs_hold_no_secret(project: Project, http: httpx.Client, admin: Api, a
     assert found == set()
 
 
-def test_answers_to_errors_hold_no_address_of_the_database(http: httpx.Client, project: Project) -> None:
+def test_error_answers_contain_no_database_address_traceback_or_secret_key(
+    http: httpx.Client, project: Project
+) -> None:
     for done in (
         http.get("/rest/v1/nope"),
         http.post("/rest/v1/rpc/contract_fail", json={"p_code": "XX000"}),
@@ -53,7 +55,7 @@ def test_answers_to_errors_hold_no_address_of_the_database(http: httpx.Client, p
         assert project.secret_key not in done.text
 
 
-def test_the_database_keeps_nothing_that_lets_anybody_in(
+def test_the_database_stores_no_usable_credential(
     http: httpx.Client, admin: Api, alice: User, db: psycopg.Connection[tuple[str]]
 ) -> None:
     """Tokens, links, codes and passwords are hashes or sealed, in every column of the tables of Auth."""

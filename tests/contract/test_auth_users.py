@@ -36,7 +36,7 @@ def test_sign_up_opens_a_session(anon: Api, email: str) -> None:
     assert (told["role"], told["claims"]["sub"]) == ("authenticated", made.user.id)
 
 
-def test_an_address_is_taken_once(anon: Api, alice: User) -> None:
+def test_a_second_sign_up_with_the_same_address_is_refused(anon: Api, alice: User) -> None:
     with pytest.raises(AuthApiError) as refused:
         anon.auth.sign_up({"email": alice.email, "password": PASSWORD})
     assert (refused.value.status, refused.value.code) == (422, "user_already_exists")
@@ -88,7 +88,7 @@ def test_a_user_is_shown_to_themselves(alice: User) -> None:
     assert shown.email_confirmed_at is not None
 
 
-def test_metadata_is_merged_and_rights_are_not_taken(alice: User) -> None:
+def test_metadata_is_merged_and_grants_no_rights(alice: User) -> None:
     alice.client.auth.update_user({"data": {"name": "Ada", "theme": "dark"}})
     changed = alice.client.auth.update_user({"data": {"theme": None, "role": "admin"}}).user
     assert changed.user_metadata == {"name": "Ada", "role": "admin", "email_verified": True}
@@ -174,7 +174,9 @@ def test_a_new_address_counts_once_both_have_confirmed(project: Project, anon: A
 
 
 @pytest.mark.parametrize(("scope", "survivors"), [("local", [1]), ("others", [0]), ("global", [])])
-def test_leaving_ends_the_sessions_it_says(project: Project, alice: User, scope: str, survivors: list[int]) -> None:
+def test_signing_out_ends_the_sessions_of_its_scope(
+    project: Project, alice: User, scope: str, survivors: list[int]
+) -> None:
     clients: list[Api] = [create_client(project.url, project.publishable_key, quiet()) for _ in range(2)]
     tokens = []
     for client in clients:
@@ -204,7 +206,7 @@ def _refresh(http: httpx.Client, token: str) -> httpx.Response:
     return http.post("/auth/v1/token?grant_type=refresh_token", json={"refresh_token": token})
 
 
-def test_nobody_has_no_account(anon: Api, http: httpx.Client) -> None:
+def test_a_request_without_a_session_gets_no_account(anon: Api, http: httpx.Client) -> None:
     with pytest.raises(AuthSessionMissingError):
         anon.auth.update_user({"data": {}})
     done = http.get("/auth/v1/user")

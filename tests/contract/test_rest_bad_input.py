@@ -1,4 +1,4 @@
-"""What nobody should send: a clear error in PostgREST's shape, and the process serves the next one."""
+"""Requests that nobody should send: a clear error in PostgREST's shape, and the process serves the next one."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def refused(done: httpx.Response, *statuses: int) -> dict[str, str]:
         "meta->=eq.1", "select=meta->>", "or=(" + "and(" * 60 + "a.eq.1" + ")" * 60 + ")",
     ],
 )  # fmt: skip
-def test_a_query_that_cannot_be_read(http: httpx.Client, query: str) -> None:
+def test_a_malformed_query_is_refused(http: httpx.Client, query: str) -> None:
     done = http.get(f"{PLACES}?{query}")
     if query == "order=":
         assert done.status_code == 200
@@ -57,7 +57,7 @@ def test_an_unknown_operator_is_named(http: httpx.Client) -> None:
         ("score=eq.1e999999", "22003"), ("meta->a->b->>c=gt.1&select=nope->x", "42703"),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_its_column(http: httpx.Client, query: str, code: str) -> None:
+def test_a_value_that_does_not_fit_its_column_is_refused(http: httpx.Client, query: str, code: str) -> None:
     assert refused(http.get(f"{PLACES}?{query}"), 400, 404)["code"] == code
 
 
@@ -68,7 +68,7 @@ def test_a_value_that_does_not_fit_its_column(http: httpx.Client, query: str, co
         b'{"p_a":' * 3000 + b"1" + b"}" * 3000, b"\x00", b'{"p_a": NaN}', b'{"p_a": 1} trailing',
     ],
 )  # fmt: skip
-def test_a_body_that_is_no_json(http: httpx.Client, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(http: httpx.Client, body: bytes) -> None:
     headers = {"content-type": "application/json"}
     assert refused(http.post(PLACES, content=body, headers=headers))["code"] == "PGRST102"
     done = http.post(ADD, content=body, headers=headers)
@@ -76,7 +76,7 @@ def test_a_body_that_is_no_json(http: httpx.Client, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", ["x", {}, [1], 2**31, 1.5, ""])
-def test_an_argument_of_the_wrong_type(http: httpx.Client, value: object) -> None:
+def test_an_argument_of_the_wrong_type_is_refused(http: httpx.Client, value: object) -> None:
     done = http.post(ADD, json={"p_a": value})
     assert refused(done)["code"] in {"22P02", "22003", "PGRST102"}
 
@@ -112,7 +112,7 @@ def test_a_body_without_a_length_is_limited_too(http: httpx.Client) -> None:
         ("GET", "", 404), ("GET", "nope", 404), ("POST", "nope", 404), ("GET", "rpc/", 404), ("GET", "%00", 404),
     ],
 )  # fmt: skip
-def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods_are_refused(http: httpx.Client, method: str, path: str, status: int) -> None:
     refused(http.request(method, f"/rest/v1/{path}", json={} if method in ("PUT", "POST") else None), status)
 
 
@@ -124,7 +124,7 @@ def test_a_place_that_is_not_there(http: httpx.Client, method: str, path: str, s
         ({"accept": "application/vnd.pgrst.object+json;nulls=stripped"}, 501), ({"accept-profile": "nope"}, 406),
     ],
 )  # fmt: skip
-def test_a_header_that_asks_too_much(http: httpx.Client, headers: dict[str, str], status: int) -> None:
+def test_headers_that_cannot_be_honoured_are_refused(http: httpx.Client, headers: dict[str, str], status: int) -> None:
     body = refused(http.get(PLACES, headers=headers), status)
     if status == 501:
         assert body["details"].startswith("The embedded stack does not speak")
@@ -134,7 +134,7 @@ def test_a_header_that_asks_too_much(http: httpx.Client, headers: dict[str, str]
     "query",
     ["select=score.sum()", "select=count()", "select=*,contract_people!place_id(*,contract_places!place_id(*))"],
 )
-def test_what_is_not_spoken_is_named(http: httpx.Client, query: str) -> None:
+def test_queries_that_are_not_implemented_answer_501(http: httpx.Client, query: str) -> None:
     assert refused(http.get(f"{PLACES}?{query}"), 501)["code"] == "PGRST127"
 
 
@@ -146,7 +146,7 @@ def test_a_page_beyond_the_end(http: httpx.Client) -> None:
     assert refused(http.get(f"{PLACES}?limit=-1"), 416)["code"] == "PGRST103"
 
 
-def test_pages_say_where_they_are(http: httpx.Client) -> None:
+def test_pages_report_their_range(http: httpx.Client) -> None:
     numbers = "/rest/v1/rpc/contract_table?p_n=10"
     part = http.get(numbers, headers={"prefer": "count=exact", "range": "2-4"})
     assert (part.status_code, part.headers["content-range"]) == (206, "2-4/10")
@@ -158,7 +158,7 @@ def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client) -> None:
     assert len(http.get("/rest/v1/rpc/contract_table?p_n=1500").json()) == 1000
 
 
-def test_browsers_may_ask_from_anywhere(project: Project) -> None:
+def test_browsers_may_send_requests_from_any_origin(project: Project) -> None:
     asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
     asked["access-control-request-headers"] = "apikey,authorization"
     done = httpx.options(f"{project.url}{PLACES}", headers=asked)

@@ -68,7 +68,7 @@ def names(response: Any) -> list[str]:
         (lambda q: q.match({"name": "Aarhus", "is_open": True}), ["Aarhus"]),
     ],
 )
-def test_filters_select_the_rows_they_say(
+def test_filters_select_the_expected_rows(
     anon: Api, places: Places, narrow: Callable[[Any], Any], expected: list[str]
 ) -> None:
     assert names(narrow(anon.table("contract_places").select("name")).order("name").execute()) == expected

@@ -22,7 +22,7 @@ def test_arguments_are_named_and_may_be_left_out(anon: Api) -> None:
 @pytest.mark.parametrize(
     "value", [{"a": [1, 2.5, None, {"b": "ü \U0001f600"}]}, [1, 2], "text", 7, True, {"deep": {"er": []}}]
 )
-def test_json_comes_back_as_it_was_sent(anon: Api, value: object) -> None:
+def test_json_is_returned_as_it_was_sent(anon: Api, value: object) -> None:
     assert anon.rpc("contract_echo", {"p_value": value}).execute().data == value
 
 
@@ -64,7 +64,7 @@ def test_variadic_arguments_come_as_an_array_or_repeated(http: httpx.Client) -> 
     assert http.get("/rest/v1/rpc/contract_join?p_words=a&p_words=b").json() == "a-b"
 
 
-def test_a_function_that_writes_cannot_be_got(anon: Api, db: psycopg.Connection, places: Places) -> None:
+def test_a_function_that_writes_cannot_be_called_with_get(anon: Api, db: psycopg.Connection, places: Places) -> None:
     with pytest.raises(APIError) as refused:
         anon.rpc("contract_write", {"p_name": "Dover"}, get=True).execute()
     assert refused.value.code == "25006"
@@ -72,7 +72,7 @@ def test_a_function_that_writes_cannot_be_got(anon: Api, db: psycopg.Connection,
     assert db.execute("select from public.contract_places where name = 'Dover'").fetchone() is not None
 
 
-def test_head_runs_and_says_nothing(http: httpx.Client) -> None:
+def test_head_runs_the_function_and_returns_no_body(http: httpx.Client) -> None:
     done = http.head("/rest/v1/rpc/contract_add?p_a=1")
     assert (done.status_code, done.content) == (200, b"")
     assert http.head("/rest/v1/rpc/contract_write?p_name=x").status_code == 405
@@ -121,7 +121,7 @@ def test_a_function_may_form_the_whole_answer(http: httpx.Client) -> None:
     assert (own.status_code, own.headers["x-contract"], own.json()) == (202, "yes", "set")
 
 
-def test_the_database_is_told_about_the_request(http: httpx.Client) -> None:
+def test_functions_can_read_the_role_path_and_headers_of_their_request(http: httpx.Client) -> None:
     told = http.get("/rest/v1/rpc/contract_request", headers={"x-trace": "abc"}).json()
     assert (told["role"], told["method"], told["path"]) == ("anon", "GET", "/rpc/contract_request")
     assert told["claims"]["role"] == "anon"

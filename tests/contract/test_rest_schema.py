@@ -69,7 +69,7 @@ def test_a_changed_function_is_followed(db: psycopg.Connection, http: httpx.Clie
         db.execute("drop function if exists public.contract_shape()")
 
 
-def test_settings_of_a_role_are_followed_when_told(db: psycopg.Connection, http: httpx.Client) -> None:
+def test_settings_of_a_role_are_reloaded_on_notify(db: psycopg.Connection, http: httpx.Client) -> None:
     def timeout() -> str:
         return str(http.get("/rest/v1/rpc/contract_request").json()["timeout"])
 

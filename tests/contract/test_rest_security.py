@@ -1,4 +1,4 @@
-"""Who may do what: keys, forged tokens, roles, revoked tables, policies."""
+"""Permissions: keys, forged tokens, roles, revoked tables, policies."""
 
 import uuid
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_a_forged_token_gets_nothing(http: httpx.Client, alice: User) -> None:
 
 
 def test_the_public_key_is_no_shared_secret(http: httpx.Client) -> None:
-    """The classic confusion: sign with HS256, using what is published as the secret."""
+    """The classic confusion: sign with HS256, using the published key as the secret."""
     jwk = http.get("/auth/v1/.well-known/jwks.json").json()["keys"][0]
     assert "d" not in jwk
     pem = ECKey.import_key(jwk).as_pem(private=False)
@@ -123,13 +123,13 @@ def test_even_a_signed_token_becomes_no_other_role(http: httpx.Client, sign: Cal
 
 
 @pytest.mark.parametrize("role", ["nobody_at_all", "anon; drop table x", "", "NONE", "none", ["anon"], 7, None])
-def test_a_role_that_is_none_gets_nothing(http: httpx.Client, sign: Callable[..., str], role: object) -> None:
+def test_a_token_with_an_invalid_role_is_refused(http: httpx.Client, sign: Callable[..., str], role: object) -> None:
     done = http.get(READ, headers={"authorization": f"Bearer {sign(role=role)}"})
     assert done.status_code in {400, 401, 403}, done.text
     assert "code" in done.json()
 
 
-def test_a_token_without_a_role_is_nobodys(http: httpx.Client, sign: Callable[..., str]) -> None:
+def test_a_token_with_the_role_anon_acts_as_anon(http: httpx.Client, sign: Callable[..., str]) -> None:
     done = http.post("/rest/v1/rpc/contract_request", json={}, headers={"authorization": f"Bearer {sign(role='anon')}"})
     assert done.json()["role"] == "anon"
 

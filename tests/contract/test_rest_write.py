@@ -1,4 +1,4 @@
-"""Changing tables with the real client: insert, upsert, update, delete, and what comes back."""
+"""Changing tables with the real client: insert, upsert, update, delete, and the returned rows."""
 
 import uuid
 
@@ -40,7 +40,7 @@ def test_insert_can_return_only_where_the_row_is(http: httpx.Client, places: Pla
     assert http.get(f"/rest/v1{done.headers['location']}").json()[0]["name"] == "Cy"
 
 
-def test_bulk_insert_fills_what_a_row_leaves_out(anon: Api, places: Places) -> None:
+def test_bulk_insert_uses_defaults_for_missing_columns(anon: Api, places: Places) -> None:
     rows = [{"name": "Dover", "score": 3}, {"name": "Ely", "tags": ["fen"]}]
     made = anon.table("contract_places").insert(rows, default_to_null=False).execute().data
     assert [(row["score"], row["tags"]) for row in made] == [(3, []), (None, ["fen"])]
@@ -62,7 +62,7 @@ def test_an_empty_bulk_insert_changes_nothing(anon: Api, db: psycopg.Connection,
     assert count(db) == 3
 
 
-def test_upsert_merges_or_leaves_what_is_there(anon: Api, places: Places) -> None:
+def test_upsert_merges_into_existing_rows_or_ignores_them(anon: Api, places: Places) -> None:
     table = anon.table("contract_places")
     merged = table.upsert({"name": "Aarhus", "score": 7}, on_conflict="name").execute().data
     assert (merged[0]["id"], merged[0]["score"]) == (str(places["Aarhus"]), 7)
@@ -113,7 +113,7 @@ def test_a_single_answer_that_is_not_single_undoes_the_change(
     assert count(db, "score = 99") == 0
 
 
-def test_max_affected_undoes_what_goes_too_far(http: httpx.Client, db: psycopg.Connection, places: Places) -> None:
+def test_an_update_beyond_max_affected_is_undone(http: httpx.Client, db: psycopg.Connection, places: Places) -> None:
     headers = {"prefer": "handling=strict, max-affected=1"}
     done = http.patch("/rest/v1/contract_places?score=gt.0", json={"score": 99}, headers=headers)
     assert (done.status_code, done.json()["code"]) == (400, "PGRST124")

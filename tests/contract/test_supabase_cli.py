@@ -37,7 +37,7 @@ def test_db_push_applies_our_migrations_to_a_project_as_hosted_hands_it_out(cli:
     assert migrate(bare_database.url, PROJECT / "supabase") == []
 
 
-def test_what_we_applied_the_cli_finds_applied(cli: Path, database: Database) -> None:
+def test_the_cli_lists_our_migrations_as_applied(cli: Path, database: Database) -> None:
     listed = run_cli(cli, "migration", "list", *target(database))
     assert listed.returncode == 0, listed.stderr
     rows = [line.replace("`", "") for line in listed.stdout.splitlines()]
@@ -80,7 +80,7 @@ def wire_file(key: Path, project: Path) -> None:
     subprocess.run([PROJECT / "scripts" / "wire_signing_key", key, project], check=True, capture_output=True)
 
 
-def test_a_fresh_clone_asks_for_no_key(cli: Path, project: Path) -> None:
+def test_a_fresh_clone_needs_no_key(cli: Path, project: Path) -> None:
     assert "signing keys" not in run_cli(cli, "status", project=project).stderr
 
 
@@ -99,7 +99,7 @@ def test_the_functions_sign_with_the_key_that_is_wired(cli: Path, project: Path)
     assert (token.claims["sub"], token.claims["iss"]) == ("an-account", "http://127.0.0.1:54321/auth/v1")
 
 
-def test_another_key_takes_the_first_one_s_place(cli: Path, project: Path) -> None:
+def test_another_key_replaces_the_first_one(cli: Path, project: Path) -> None:
     before = wire(cli, project)
     assert generate(cli, project) == "", "the CLI writes it where it found the first one"
     keys = project / "supabase" / "signing_keys.json"
@@ -126,7 +126,7 @@ def sign_with_functions(project: Path) -> jwt.Token:
     return jwt.decode(signed.stdout.strip(), ECKey.import_key(key), algorithms=["ES256"])
 
 
-def test_what_is_no_private_key_is_refused(project: Path) -> None:
+def test_a_file_without_a_private_key_is_refused(project: Path) -> None:
     key = project / "key.json"
     key.write_text("[]")
     done = subprocess.run(

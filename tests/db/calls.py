@@ -1,4 +1,4 @@
-"""How often a call makes PostgreSQL call each of our functions."""
+"""Counts of the calls of our functions that a call causes in PostgreSQL."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def count_calls(world: World) -> None:
 
 
 def calls_of(caller: Caller, act: Callable[[], Any]) -> Counter[str]:
-    """What an act of this caller calls; it is undone afterwards."""
+    """Return the functions that an act of this caller calls, with counts; the act is undone afterwards."""
     with caller.connection.transaction(force_rollback=True):
         before = Counter(dict(caller.connection.execute(CALLS).fetchall()))
         act()

@@ -1,4 +1,4 @@
-"""The claim's rules in Python, written from the design and not from the SQL: what the SQL is held to."""
+"""The claim's rules in Python, written from the design and not from the SQL: the SQL must agree with them."""
 
 from dataclasses import dataclass, field
 
@@ -44,7 +44,7 @@ class ModelJob:
 
 @dataclass
 class Rules:
-    """What organisations decide: when shared runners may help them, and whether they take nothing new just now."""
+    """Decisions of organisations: when shared runners may help them, and whether they start no new jobs just now."""
 
     shared_use: dict[str, str] = field(default_factory=dict)
     maintenance: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ SHARED, EVERYWHERE = 10_000, 1_000
 
 
 def distance(runner: ModelRunner, job: ModelJob) -> int | None:
-    """How far a runner is from a job's module; None when it may not serve it."""
+    """Return the distance of a runner from a job's module; None when it may not serve it."""
     if runner.org is None:
         return SHARED
     if runner.org != job.org:
@@ -71,7 +71,7 @@ def distance(runner: ModelRunner, job: ModelJob) -> int | None:
 
 
 def fits(runner: ModelRunner, job: ModelJob) -> bool:
-    """Whether the rules that do not change by the minute let this runner serve this job."""
+    """Whether the rules that do not change by the minute allow this runner to serve this job."""
     return (
         distance(runner, job) is not None
         and job.labels <= runner.labels
@@ -83,7 +83,7 @@ def fits(runner: ModelRunner, job: ModelJob) -> bool:
 
 
 def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner], rules: Rules) -> bool:
-    """Whether this runner may take this job now: it fits, is available, and nobody nearer is."""
+    """Whether this runner may claim this job now: it fits, is available, and nobody nearer is."""
     if job.org in rules.maintenance or not (fits(runner, job) and runner.is_available):
         return False
     mine = distance(runner, job)

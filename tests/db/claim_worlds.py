@@ -41,7 +41,7 @@ def random_runner(dice: random.Random, number: int, org: str | None) -> RandomRu
 def random_job(
     dice: random.Random, org: str, modules: list[str], runners: list[RandomRunner]
 ) -> tuple[ModelJob, dict[str, Any]]:
-    """A job with random needs, and the options that ask for it; most need little, as in life. Its number comes from the database."""
+    """A job with random needs, and the options that request it; most need little, as in life. Its number comes from the database."""
     options: dict[str, Any] = {}
     pinned = None
     if dice.random() < 0.3:

@@ -1,4 +1,4 @@
-"""A connected repository, and a runner that reads it as the test says."""
+"""A connected repository, and a runner that reads it as the test directs."""
 
 import uuid
 from typing import Any

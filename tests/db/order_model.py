@@ -1,4 +1,4 @@
-"""The order of a set as a few sets of names: what the database must agree with after each step."""
+"""The order of a set as a few sets of names: the database must agree with it after each step."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -6,7 +6,7 @@ from random import Random
 
 @dataclass
 class OrderModel:
-    """Which members are placed, ended and left out. `edges` are pairs of (before, after)."""
+    """A model of the members that are placed, ended and left out. `edges` are pairs of (before, after)."""
 
     names: list[str]
     edges: set[tuple[str, str]]
@@ -43,12 +43,12 @@ class OrderModel:
         self.cancelled.discard(name)
 
     def cancel_rest(self, queued: set[str]) -> None:
-        """Cancel what waits; what is left out because of a failure stays so."""
+        """Cancel waiting members; those left out because of a failure stay so."""
         self.cancelled |= queued | (set(self.names) - self.placed - self.left_out())
 
 
 def random_dag(chance: Random, most: int = 9) -> tuple[list[str], set[tuple[str, str]]]:
-    """Modules in an order by which each edge goes forward."""
+    """Modules in an order in which each edge points forward."""
     names = [f"dag/m{number}" for number in range(chance.randint(2, most))]
     density = chance.choice((0.15, 0.35, 0.6))
     chance.shuffle(names)

@@ -1,4 +1,4 @@
-"""What changes around a queue: engines, health, maintenance, and the organisation's word about shared runners."""
+"""Changes around a queue: engines, health, maintenance, and the organisation's decision about shared runners."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ATTEMPTS: Bundle[Any] = Bundle("attempts")
 
 
 class QueueConditions(Promises):
-    """Three own runners and, behind them, a shared one; what each may take now is predicted."""
+    """Three own runners and, behind them, a shared one; the model predicts the jobs that each may claim now."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -34,7 +34,7 @@ class QueueConditions(Promises):
         self.keep_fresh()
 
     def tell(self, seat: int) -> None:
-        """A runner says what it has."""
+        """A runner reports its engines and its health."""
         facts = {
             "engines": ENGINES[seat not in self.without_engine],
             "degraded": DEGRADED if seat in self.degraded else None,
@@ -49,7 +49,7 @@ class QueueConditions(Promises):
 
     @rule(seat=st.integers(0, OWN - 1), what=st.sampled_from(["without_engine", "degraded"]))
     def equip(self, seat: int, what: str) -> None:
-        """An engine is taken away or comes back; so does health."""
+        """An engine is removed or returns; so does health."""
         lacking: set[int] = getattr(self, what)
         lacking ^= {seat}
         self.tell(seat)
@@ -83,7 +83,7 @@ class QueueConditions(Promises):
         return not (self.is_maintained or seat in self.draining | self.without_engine | self.degraded)
 
     def took(self, seat: int, claimed: list[dict[str, Any]]) -> Any:
-        """What a claim gave, in the model."""
+        """Record the result of a claim in the model."""
         runner, made = self.seats[seat], []
         assert not (claimed and not self.may_take(seat)), "a runner that may not take any was given a job"
         for job in claimed:

@@ -101,7 +101,7 @@ class QueueMachine(QueueConditions):
 
     @rule(target=attempts, seat=SEATS, phase=st.sampled_from(PHASES))
     def start(self, seat: int, phase: str) -> Any:
-        """What happens most: claim, and say what one is doing."""
+        """Do the most frequent thing: claim a job, and report its phase."""
         made = self.claim(seat, 1)
         for attempt in made.values:
             self.report(attempt, False, phase)
@@ -109,7 +109,7 @@ class QueueMachine(QueueConditions):
 
     @rule(seat=SEATS)
     def heartbeat(self, seat: int) -> None:
-        """An honest heartbeat is answered with what was cancelled, and with what this process has lost."""
+        """An honest heartbeat is answered with the jobs that were cancelled, and with those that this process has lost."""
         runner = self.seats[seat]
         for job in self.model.values():
             self.speak(runner, job)
@@ -212,7 +212,7 @@ class QueueMachine(QueueConditions):
         self.keep_fresh()
 
     def forget(self, seat: int) -> None:
-        """A runner sends heartbeats for half a minute without a word about what it should be running."""
+        """A runner sends heartbeats for half a minute that do not list the jobs that it should be running."""
         runner, owner = self.seats[seat], self.world.owner.connection
         owner.execute(
             "update private.live_jobs set claimed_at = claimed_at - interval '1 minute' where session_id = %s",
@@ -238,7 +238,7 @@ class QueueMachine(QueueConditions):
         self.world.sweep()
 
     def come_back(self, seat: int) -> None:
-        """The same process opens a new session: it keeps what it runs."""
+        """The same process opens a new session: it keeps its running jobs."""
         old = self.seats[seat]
         new = self.seat_again(seat, old.boot_id)
         for job in self.model.values():
@@ -246,7 +246,7 @@ class QueueMachine(QueueConditions):
                 job.owner = new.session_id
 
     def take_over(self, seat: int) -> None:
-        """Another process takes the name: refused while the first is fresh, and it inherits nothing."""
+        """Another process claims the name: refused while the first is fresh, and it inherits nothing."""
         old = self.seats[seat]
         with refused("RY409"):
             self.world.connect_runner(old.worker_id, old.instance)

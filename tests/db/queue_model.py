@@ -1,4 +1,4 @@
-"""What a job's owner, status and attempts must be, written without SQL: the database is held to it after every step."""
+"""A model of a job's owner, status and attempts, written without SQL: the database must agree with it after every step."""
 
 from dataclasses import dataclass, field
 
@@ -42,12 +42,12 @@ class ModelJob:
         self.status, self.owner, self.holder = status, "", ""
 
     def give_back(self) -> None:
-        """Back to the queue, and the try does not count; but what was asked to stop has stopped."""
+        """Back to the queue, and the try does not count; but a job with a requested cancellation ends."""
         self.returned += 1
         self.end("CANCELLED" if self.is_cancelling else "QUEUED")
 
     def lose(self) -> None:
-        """Its runner is gone: a person decides if infrastructure was touched; else again, but not for ever."""
+        """Its runner is lost: a person decides if infrastructure was touched; else it is tried again, but not for ever."""
         if self.has_touched:
             self.end("NEEDS_ATTENTION")
             self.holder = self.instance
@@ -70,7 +70,7 @@ class ModelJob:
         self.end("QUEUED")
 
     def is_held_by(self, instance: str, attempt: int) -> bool:
-        """Whether this is the attempt that may still come back: nobody has released the job."""
+        """Whether this is the attempt that may still return: nobody has released the job."""
         return bool(self.holder) and (self.holder, self.attempt) == (instance, attempt)
 
     def resume(self, session: str) -> None:
@@ -82,7 +82,7 @@ class ModelJob:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a process remembers of a claim, for as long as it likes."""
+    """A claim as a process remembers it, for as long as it likes."""
 
     job: int
     attempt: int

@@ -1,4 +1,4 @@
-"""The queue's promises, checked after every step that a machine takes, and the model that they are checked against."""
+"""The queue's promises, checked after every step of a machine, and the model that they are checked against."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Promises(RuleBasedStateMachine):
         super().__init__()
         self.world = world
         self.org = world.organization()
-        # The one who asks for a job does not approve it.
+        # The requester of a job does not approve it.
         self.approver = self.org.member("operator")
         for path in MODULES:
             self.org.module(path)
@@ -44,7 +44,7 @@ class Promises(RuleBasedStateMachine):
         )
 
     def process(self, attempt: Attempt, is_ghost: bool) -> Runner:
-        """Who speaks for an attempt: the process that claimed it, or the one that sits there now."""
+        """Return the process that acts for an attempt: the one that claimed it, or the one that has its seat now."""
         return self.ended.get(attempt.session, self.seats[attempt.seat]) if is_ghost else self.seats[attempt.seat]
 
     def fence(self, runner: Runner, attempt: Attempt) -> str:
@@ -58,7 +58,7 @@ class Promises(RuleBasedStateMachine):
         return "" if is_let_in else "RY410"
 
     def speak(self, runner: Runner, job: ModelJob) -> None:
-        """The attempt that holds a job goes on with its first word."""
+        """The attempt that holds a job resumes with its first call."""
         if job.is_held_by(runner.instance_id, job.attempt):
             job.resume(runner.session_id)
 

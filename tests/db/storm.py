@@ -1,4 +1,4 @@
-"""How long a storm of calls rages."""
+"""The duration of a storm of calls."""
 
 import time
 from collections.abc import Callable

@@ -37,7 +37,7 @@ def test_an_account_sees_its_organisation_and_its_role(org: Organization, other_
         plan(acting, org)
 
 
-def test_an_account_approves_what_a_person_asked_for_and_not_its_own(org: Organization) -> None:
+def test_an_account_approves_a_persons_request_and_not_its_own(org: Organization) -> None:
     org.module("a/b", approvals_required=1)
     acting = org.acting(org.account("operator"))
     theirs = org.enqueue("a/b", "APPLY")
@@ -63,7 +63,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_is_taken_away_is_taken_at_once(org: Organization, what: str) -> None:
+def test_an_account_that_loses_its_rights_is_refused_at_once(org: Organization, what: str) -> None:
     account = org.account("operator")
     acting = org.acting(account)
     plan(acting, org)
@@ -104,7 +104,7 @@ def test_an_account_without_a_role_gets_no_token(world: World, org: Organization
 
 
 @pytest.mark.parametrize("claims", [{}, {"account_version": 99}, {"account_version": "2"}])
-def test_only_the_version_that_counts_lets_an_account_in(
+def test_an_account_is_admitted_only_with_its_current_version(
     world: World, org: Organization, claims: dict[str, Any]
 ) -> None:
     """A token that merely names the account, as a person's would, is a stranger's."""

@@ -55,7 +55,7 @@ def test_people_wait_behind_one_old_job_and_not_behind_all(
     assert [next_job(runner), next_job(runner)] == [scheduled[1], urgent[1]]
 
 
-def test_an_old_job_that_no_runner_takes_keeps_no_other_back(
+def test_an_old_job_that_no_runner_can_run_does_not_delay_others(
     fresh_world: World, org: Organization, runner: Runner
 ) -> None:
     org.enqueue("a/nobody", priority=200, labels=["gpu"])

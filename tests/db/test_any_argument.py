@@ -34,7 +34,7 @@ ODD_ITEMS: list[dict[str, Any]] = [
     {"seq": 1, "body": None},
 ]
 ODD_VALUES = [None, "x", "", -1, 1.5, 1e30, 10**11, [], {}, True, ["x", 1], [None], {"a": 1}, "x" * 3000]
-# What objects may have in them where no call to refuse_unknown_keys says it.
+# Keys that objects may have where no call to refuse_unknown_keys names them.
 KEYS = {
     "open_worker_session": {"capacity", "engines", "hostname", "version"},
     "worker_finish": {"last_seq", "bytes", "sha256", "is_incomplete", "code", "message"},
@@ -87,7 +87,7 @@ def odd_values(kind: str, usual: Any, keys: set[str]) -> list[Any]:
 
 
 def answer(caller: Caller, function: str, arguments: dict[str, Any]) -> str:
-    """What PostgreSQL itself said to a call; nothing, when it went well or was refused in words. Whatever it did is undone."""
+    """Return PostgreSQL's own error for a call; nothing, when it succeeded or was refused with a message. Its effects are undone."""
     names = [sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in arguments]
     query = sql.SQL("select public.{}({})").format(sql.Identifier(function), sql.SQL(", ").join(names))
     try:
@@ -101,7 +101,7 @@ def answer(caller: Caller, function: str, arguments: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def wrong(site: Site) -> dict[tuple[str, str], str]:
-    """Where PostgreSQL itself answered: function and argument, with an example of what was given and said."""
+    """Return the calls that PostgreSQL itself answered: function and argument, with an example of the value and the answer."""
     keys, found, tried = known_keys(site.world), {}, 0
     for function, (is_person, is_service), names, kinds, needed in site.world.owner.rows(FUNCTIONS):
         caller = site.callers["owner" if is_person else "service" if is_service else "holder"]

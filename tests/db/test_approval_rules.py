@@ -1,4 +1,4 @@
-"""Approvals bind: the one who asks does not approve, numbers go down by admins only, and the audit says who and what."""
+"""Approvals bind: the requester does not approve, only admins lower numbers, and the audit names the person and the act."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def approve(person: User, job: int, **more: Any) -> dict[str, Any]:
 
 
 def ask(org: Organization, person: User | None = None, approvals: int = 1, **options: Any) -> int:
-    """An apply that needs approval, asked for by this person."""
+    """An apply that needs approval, requested by this person."""
     module = org.modules.get("a/b") or org.module("a/b", approvals_required=approvals)
     asked = (person or org.owner).call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options=options)
     return int(asked["id"])
@@ -28,7 +28,7 @@ def audited(world: World, org: Organization, action: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("role", ["operator", "admin"])
-def test_whoever_asked_does_not_approve(world: World, org: Organization, role: str) -> None:
+def test_the_requester_of_a_job_cannot_approve_it(world: World, org: Organization, role: str) -> None:
     person = org.member(role)
     job = ask(org, person)
     with refused("RY403", OWN):
@@ -50,9 +50,9 @@ def test_running_somebody_elses_schedule_is_a_request_too(world: World, org: Org
     assert approve(other, job)["status"] == "QUEUED"
 
 
-def test_a_job_needs_only_those_who_can_decide(world: World, org: Organization) -> None:
+def test_a_job_counts_as_waiting_only_for_people_who_can_approve_it(world: World, org: Organization) -> None:
     def needed_by(person: User, **more: Any) -> int:
-        """How many approvals wait for a person, by the count of the menu, which the list must agree with."""
+        """Return the number of approvals that wait for a person, by the count of the menu, which the list must agree with."""
         filters = {"status": ["AWAITING_APPROVAL"], "needs": str(person.id)}
         listed = org.owner.call("list_jobs", p_org=org.id, p_filters=Jsonb(filters), **more)
         counts = org.owner.call("fleet_overview", p_org=org.id)["counts"]
@@ -77,7 +77,7 @@ def test_a_job_needs_only_those_who_can_decide(world: World, org: Organization) 
     assert needed_by(org.owner) == 0
 
 
-def test_whoever_asked_may_still_reject(org: Organization) -> None:
+def test_the_requester_of_a_job_may_still_reject_it(org: Organization) -> None:
     person = org.member("operator")
     job = ask(org, person)
     assert person.call("approve_job", p_job=job, p_decision="reject")["status"] == "CANCELLED"
@@ -123,7 +123,7 @@ def test_an_override_is_for_ones_own_jobs(org: Organization) -> None:
         approve(org.owner, job, p_override_reason="why not")
 
 
-def test_an_organisation_may_let_people_approve_their_own(world: World, org: Organization) -> None:
+def test_an_organisation_may_allow_people_to_approve_their_own_jobs(world: World, org: Organization) -> None:
     with refused("RY403"):
         org.member("admin").call("update_organization", p_org=org.id, p_can_approve_own_jobs=True)
     changed = org.owner.call("update_organization", p_org=org.id, p_can_approve_own_jobs=True)
@@ -202,7 +202,7 @@ def test_an_edit_does_not_write_an_older_number_back(world: World, org: Organiza
     assert edit.result()["approvals_required"] == 3
 
 
-def test_what_an_operator_may_not_remove_they_do_not_make_temporary(org: Organization) -> None:
+def test_an_operator_cannot_make_a_module_temporary_that_only_an_admin_may_remove(org: Organization) -> None:
     module = org.module("a/b", approvals_required=3)
     spec = {"is_temporary": True}
     with refused("RY403", "Your role is operator; this needs admin."):
@@ -210,7 +210,7 @@ def test_what_an_operator_may_not_remove_they_do_not_make_temporary(org: Organiz
     assert org.owner.call("update_module", p_module=module, p_spec=spec)["is_temporary"]
 
 
-def test_a_held_job_that_needs_more_approvals_now_is_not_just_run_again(world: World, org: Organization) -> None:
+def test_a_held_job_that_now_needs_more_approvals_is_not_retried_without_them(world: World, org: Organization) -> None:
     module = org.module("a/b")
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b", "APPLY")
@@ -247,7 +247,7 @@ def test_the_audit_names_the_member_not_the_token(world: World, org: Organizatio
     assert labels == [operator.email]
 
 
-def test_what_happens_in_a_runners_call_is_done_by_the_system(world: World, org: Organization) -> None:
+def test_the_audit_names_the_system_for_changes_within_a_runners_call(world: World, org: Organization) -> None:
     """The audit of one organisation names no runner of another."""
     stranger = world.organization().runner("r1")
     claims = Jsonb({"role": "worker", "sub": stranger.worker_id})
@@ -258,7 +258,7 @@ def test_what_happens_in_a_runners_call_is_done_by_the_system(world: World, org:
     assert world.owner.rows(last, org.id)[0] == ("system", None, "system")
 
 
-def test_somebody_who_leaves_is_named(world: World, org: Organization) -> None:
+def test_the_audit_names_a_member_who_leaves(world: World, org: Organization) -> None:
     person = org.member("viewer")
     world.act_as(person, "authenticated", sub=person.id, email="else@example.org")
     person.call("remove_member", p_org=org.id, p_user=person.id)

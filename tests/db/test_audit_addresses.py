@@ -1,4 +1,4 @@
-"""The address in the audit log: where the session was opened, whatever a request says about itself."""
+"""The address in the audit log: the one from which the session was opened, whatever a request claims about itself."""
 
 import json
 import uuid
@@ -42,7 +42,9 @@ def test_a_persons_acts_have_the_address_of_their_sign_in(world: World, org: Org
         {"x-forwarded-for": "<garbage>"},
     ],
 )
-def test_what_a_request_claims_is_not_recorded(world: World, org: Organization, headers: dict[str, str]) -> None:
+def test_an_address_from_request_headers_is_not_recorded(
+    world: World, org: Organization, headers: dict[str, str]
+) -> None:
     caller = signed_in(org, session_id=open_session(world, org.owner.id, "203.0.113.9"))
     for one, address in ((caller, "203.0.113.9"), (org.owner, None)):
         one.connection.execute("select set_config('request.headers', %s, false)", [json.dumps(headers)])
@@ -78,21 +80,21 @@ def test_somebody_elses_session_lends_no_address(world: World, org: Organization
         ({"street": "Main"}, None),
     ],
 )
-def test_a_login_that_a_function_signed_says_what_it_saw(
+def test_a_login_signed_by_a_function_records_its_client_address_if_valid(
     world: World, org: Organization, said: Any, kept: str | None
 ) -> None:
     session = open_session(world, org.owner.id, None)
     assert address_of_an_act(org, signed_in(org, client_address=said, session_id=session)) == kept
 
 
-def test_the_installations_own_acts_have_none(world: World) -> None:
+def test_acts_of_the_installation_have_no_address(world: World) -> None:
     world.service.call("set_organization_makers", p_who="EVERYBODY")
     assert world.owner.rows(
         "select address from public.audit_events where org_id is null order by id desc limit 1"
     ) == [None]
 
 
-def test_only_who_reads_the_audit_log_sees_it(world: World, org: Organization) -> None:
+def test_only_readers_of_the_audit_log_see_addresses(world: World, org: Organization) -> None:
     address_of_an_act(org, signed_in(org, session_id=open_session(world, org.owner.id, "203.0.113.9")))
     query = "select host(address) from public.audit_events where address is not null"
     assert org.member("admin").rows(query) == ["203.0.113.9"]

@@ -10,7 +10,7 @@ from tests.db.world import Organization, Runner, World, this
 
 @pytest.fixture
 def runner(org: Organization) -> Runner:
-    """A runner, and two modules of which the second takes an output of the first and was applied with it."""
+    """A runner, and two modules of which the second uses an output of the first and was applied with it."""
     org.module("net/vpc")
     org.module("apps/site")
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=50)
@@ -31,7 +31,7 @@ def sets(org: Organization) -> list[dict[str, Any]]:
     return found
 
 
-def test_nothing_is_planned_where_nobody_asked_for_it(org: Organization, runner: Runner) -> None:
+def test_an_apply_plans_nothing_where_no_cascade_is_set(org: Organization, runner: Runner) -> None:
     applied(org, runner, "net/vpc", 2, id="vpc-2")
     assert (sets(org), runner.claim(9)) == ([], [])
 
@@ -61,7 +61,7 @@ def test_changed_output_plans_its_consumers_and_names_the_apply(
     assert waiting == "AWAITING_APPROVAL"
 
 
-def test_consumer_that_applies_by_itself_is_applied_and_cascades_on(
+def test_a_consumer_with_auto_apply_is_applied_and_cascades_further(
     world: World, org: Organization, runner: Runner
 ) -> None:
     org.owner.call("update_module", p_module=org.modules["apps/site"], p_spec={"auto_apply": True})

@@ -1,4 +1,4 @@
-"""What the catalogue itself must say: nothing open, nothing unqualified, nothing unexplained."""
+"""Rules for the catalogue itself: nothing open, nothing unqualified, nothing unexplained."""
 
 import re
 
@@ -82,7 +82,7 @@ def bodies(world: World) -> list[tuple[str, str]]:
 
 
 def without_text(body: str) -> str:
-    """The code of a body, without what stands in quotes and comments."""
+    """The code of a body, without quoted text and comments."""
     return re.sub(r"--[^\n]*", "", re.sub(r"'(?:[^']|'')*'", "''", body))
 
 
@@ -126,7 +126,7 @@ def test_bodies_qualify_every_function_of_ours(world: World) -> None:
     assert unqualified == []
 
 
-# Columns whose name says all there is to say, wherever they stand.
+# Columns whose name explains everything, in every table.
 SELF_EVIDENT = [
     *("id", "org_id", "worker_id", "job_id", "module_id", "instance_id", "session_id", "user_id", "lane_id", "group_id"),
     *("invitation_id", "service_account_id", "account_id", "actor_id", "target_id", "rollout_id", "rule_id", "set_id"),
@@ -208,7 +208,7 @@ def test_published_rows_carry_no_secret(world: World) -> None:
     assert [column for column in columns if re.search(r"hash|secret|token|password|body", column)] == []
 
 
-def test_the_migrations_run_as_somebody_who_is_no_superuser(world: World) -> None:
+def test_the_migrations_do_not_run_as_a_superuser(world: World) -> None:
     assert world.owner.one("select rolsuper from pg_roles where rolname = current_user") is False
     assert set(
         world.owner.rows(

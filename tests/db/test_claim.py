@@ -66,7 +66,7 @@ def test_another_organisations_job_is_never_claimed(org: Organization, other_org
     assert other_org.runner("r1", is_assigned_to_all_modules=True).claim(5) == []
 
 
-def test_labels_must_all_be_there(org: Organization) -> None:
+def test_a_runner_needs_all_labels_of_the_module_and_the_job(org: Organization) -> None:
     plain, gpu = (
         org.runner("plain", is_assigned_to_all_modules=True),
         org.runner("gpu", is_assigned_to_all_modules=True, labels=["gpu=true", "zone=eu"]),
@@ -93,7 +93,7 @@ def test_an_assignment_added_later_opens_the_lane(org: Organization) -> None:
     assert len(runner.claim()) == 1
 
 
-def test_an_assignment_taken_away_closes_the_lane(org: Organization) -> None:
+def test_a_removed_assignment_closes_the_lane(org: Organization) -> None:
     org.module("a/b/c")
     runner = org.runner("r1", assignments=["a/b"])
     org.owner.call("unassign_worker", p_worker=runner.worker_id, p_path="a/b")
@@ -101,7 +101,7 @@ def test_an_assignment_taken_away_closes_the_lane(org: Organization) -> None:
     assert runner.claim() == []
 
 
-def test_types_that_a_runner_refuses_go_to_another(org: Organization) -> None:
+def test_a_job_whose_type_the_nearer_runner_refuses_is_claimed_by_another(org: Organization) -> None:
     org.module("a/b")
     planner = org.runner("planner", assignments=["a/b"], accepted_job_types=["PLAN"])
     other = org.runner("other", is_assigned_to_all_modules=True)
@@ -119,7 +119,7 @@ def test_a_runner_may_leave_out_any_single_type(org: Organization, left_out: Job
     assert taken == {job for kind, job in jobs.items() if kind is not left_out}
 
 
-def test_a_runner_that_becomes_choosy_gets_only_what_it_wants(org: Organization) -> None:
+def test_a_runner_with_a_new_limit_on_job_types_gets_only_those_types(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=5)
     plan, apply = org.enqueue("a/b"), org.enqueue("a/c", "APPLY")
     org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"accepted_job_types": ["APPLY"]})
@@ -128,14 +128,14 @@ def test_a_runner_that_becomes_choosy_gets_only_what_it_wants(org: Organization)
     assert [job["id"] for job in runner.claim(5)] == [plan]
 
 
-def test_a_pin_to_a_runner_holds(org: Organization) -> None:
+def test_a_job_pinned_to_a_runner_is_claimed_only_by_it(org: Organization) -> None:
     first, second = (org.runner(name, is_assigned_to_all_modules=True) for name in ("r1", "r2"))
     job = org.enqueue("a/b", pinned_worker_id=second.worker_id)
     assert first.claim() == []
     assert second.claim_one()["id"] == job
 
 
-def test_a_pin_to_an_instance_name_holds(world: World, org: Organization) -> None:
+def test_a_job_pinned_to_an_instance_name_is_claimed_only_by_that_instance(world: World, org: Organization) -> None:
     first = org.runner("r1", instance="east", is_assigned_to_all_modules=True, allow_multiple_instances=True)
     second = world.connect_runner(first.worker_id, "west")
     org.module("a/b", runner_instance_name="west")
@@ -180,7 +180,7 @@ def test_priority_counts_across_lanes(org: Organization) -> None:
     assert runner.claim_one()["id"] == urgent
 
 
-def test_an_end_lets_the_next_job_of_its_module_begin(world: World, org: Organization) -> None:
+def test_the_next_job_of_a_module_begins_after_the_end_of_the_previous_one(world: World, org: Organization) -> None:
     """Also where that is the older one."""
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     older = org.enqueue("m/a", priority=200)
@@ -204,7 +204,7 @@ def test_an_end_lets_the_next_job_of_its_module_begin(world: World, org: Organiz
     assert (begun["status"], begun["finished_at"], begun["error"]) == ("CLAIMED", None, None)
 
 
-def test_what_follows_from_a_plan_is_there_when_it_has_ended(org: Organization) -> None:
+def test_the_apply_of_a_plan_exists_as_soon_as_the_plan_has_ended(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.module("m/a", auto_apply=True)
     plan = org.enqueue("m/a")

@@ -58,7 +58,7 @@ def test_deploying_queues_a_job_with_everything_frozen(site: tuple[World, Organi
         deploy(org, "fargate", aws)
 
 
-def test_what_a_task_is_made_of_is_kept_for_updates_and_the_next_deployment(
+def test_the_settings_of_a_task_are_kept_for_updates_and_the_next_deployment(
     site: tuple[World, Organization, Runner, str],
 ) -> None:
     world, org, shared, aws = site
@@ -120,7 +120,7 @@ NO_FIELD = "A field of the target has the wrong type."
         ({"is_draining": "perhaps"}, NO_FIELD),
     ],
 )
-def test_what_is_no_news_of_a_target_is_refused(
+def test_invalid_reports_about_a_target_are_refused(
     site: tuple[World, Organization, Runner, str], patch: dict[str, Any], words: str
 ) -> None:
     _, org, shared, aws = site
@@ -130,7 +130,9 @@ def test_what_is_no_news_of_a_target_is_refused(
         shared.call("worker_target_update", p_job=job["id"], p_attempt=1, p_patch=patch)
 
 
-def test_what_jobs_report_of_a_target_does_not_add_up(site: tuple[World, Organization, Runner, str]) -> None:
+def test_the_size_limit_applies_to_the_sum_of_all_reports_about_a_target(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
     _, org, shared, aws = site
     deploy(org, "fargate", aws)
     job = shared.claim_one()
@@ -140,7 +142,7 @@ def test_what_jobs_report_of_a_target_does_not_add_up(site: tuple[World, Organiz
             shared.call("worker_target_update", p_job=job["id"], p_attempt=1, p_patch=patch)
 
 
-def test_the_job_gives_its_target_a_token_and_writes_down_what_it_made(
+def test_the_job_gives_its_target_a_token_and_records_its_resources(
     site: tuple[World, Organization, Runner, str],
 ) -> None:
     world, org, shared, aws = site
@@ -199,7 +201,7 @@ def remove(org: Organization, shared: Runner, worker: str) -> None:
     shared.finish(shared.claim_one())
 
 
-def test_what_is_deployed_under_the_name_of_one_that_is_gone_stays(
+def test_a_runner_deployed_under_the_name_of_a_removed_one_stays(
     site: tuple[World, Organization, Runner, str],
 ) -> None:
     world, org, shared, aws = site
@@ -213,7 +215,7 @@ def test_what_is_deployed_under_the_name_of_one_that_is_gone_stays(
 
 
 @pytest.mark.parametrize("is_swept", [False, True])
-def test_nothing_is_done_to_a_runner_that_is_gone(
+def test_retry_update_and_removal_of_a_removed_runner_are_refused(
     site: tuple[World, Organization, Runner, str], is_swept: bool
 ) -> None:
     world, org, shared, aws = site
@@ -265,7 +267,9 @@ def fleet_of(site: tuple[World, Organization, Runner, str], count: int) -> list[
     return workers
 
 
-def test_a_rollout_goes_in_waves_of_one_a_quarter_and_the_rest(site: tuple[World, Organization, Runner, str]) -> None:
+def test_a_rollout_updates_one_runner_then_a_quarter_then_the_rest(
+    site: tuple[World, Organization, Runner, str],
+) -> None:
     _, org, shared, _ = site
     fleet_of(site, 9)
     org.runner("self-hosted")
@@ -333,7 +337,7 @@ def test_no_wave_is_larger_than_one_call_should_queue(world: World) -> None:
     assert [worker for wave in waves for worker in wave] == given
 
 
-def test_aborting_cancels_what_has_not_begun(site: tuple[World, Organization, Runner, str]) -> None:
+def test_aborting_cancels_jobs_that_have_not_begun(site: tuple[World, Organization, Runner, str]) -> None:
     _, org, shared, _ = site
     fleet_of(site, 3)
     rollout = org.owner.call("update_outdated_workers", p_org=org.id)["id"]

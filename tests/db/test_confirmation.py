@@ -21,7 +21,7 @@ def state(serial: int) -> str:
 
 
 def plan(org: Organization, runner: Runner, summary: dict[str, Any] | None = None, **options: Any) -> int:
-    """A plan that was asked for to be applied, and has been made."""
+    """Make a plan whose apply waits for confirmation, and return its id."""
     if "a/b" not in org.modules:
         org.module("a/b", inputs={"v": 1})
     org.enqueue("a/b", "PLAN", **{"confirm": True, **options})
@@ -45,7 +45,7 @@ def apply_something_else(org: Organization, runner: Runner, serial: int) -> None
     runner.finish(job)
 
 
-def test_the_digest_and_the_message_of_a_plan_go_with_its_apply(world: World, org: Organization) -> None:
+def test_an_apply_has_the_digest_and_the_message_of_its_plan(world: World, org: Organization) -> None:
     runner, digest = runner_of(org), sha256("the plan file")
     org.module("a/b")
     org.enqueue("a/b", "PLAN", confirm=True, reason="release 1.4")
@@ -62,7 +62,7 @@ def test_the_digest_and_the_message_of_a_plan_go_with_its_apply(world: World, or
     assert (decided, logged, runner.claim_one()["plan_sha256"]) == (digest, digest, digest)
 
 
-def test_a_digest_that_is_none_is_not_kept(world: World, org: Organization) -> None:
+def test_an_invalid_digest_is_not_kept(world: World, org: Organization) -> None:
     runner = runner_of(org)
     org.module("a/b")
     org.enqueue("a/b", "PLAN", confirm=True)
@@ -87,7 +87,7 @@ def test_an_apply_waits_for_a_person_to_confirm_its_plan(
     assert runner.claim_one()["plan_job_id"] == planned
 
 
-def test_what_was_planned_is_what_is_applied(world: World, org: Organization) -> None:
+def test_an_apply_uses_the_inputs_and_the_commit_of_its_plan(world: World, org: Organization) -> None:
     module = org.module(
         "a/b", source_kind="git", source={"url": "https://example.com/x.git", "ref": "main"}, inputs={"v": 1}
     )
@@ -115,7 +115,7 @@ def test_nothing_waits_where_there_is_nothing_to_confirm(
     assert apply_of(world, plan(org, runner_of(org), summary, **options)) == {}
 
 
-def test_a_module_with_auto_apply_asks_nobody(world: World, org: Organization) -> None:
+def test_a_module_with_auto_apply_needs_no_confirmation(world: World, org: Organization) -> None:
     org.module("a/b", auto_apply=True)
     job = apply_of(world, plan(org, runner_of(org)))
     assert (job["status"], job["needs_confirmation"]) == ("QUEUED", False)
@@ -130,7 +130,7 @@ def test_auto_apply_does_not_destroy(world: World, org: Organization) -> None:
     assert apply_of(world, plan(org, runner, destroy=True, auto_apply=True))["status"] == "QUEUED"
 
 
-def test_approvals_bind_as_ever_and_take_the_place_of_the_confirmation(world: World, org: Organization) -> None:
+def test_approvals_remain_binding_and_replace_the_confirmation(world: World, org: Organization) -> None:
     org.module("a/b", approvals_required=1)
     job = apply_of(world, plan(org, runner_of(org)))
     org.member("viewer")
@@ -171,7 +171,7 @@ def test_a_plan_is_refused_when_the_state_has_moved_on(world: World, org: Organi
         org.owner.call("approve_job", p_job=waiting["id"], p_decision="approve")
 
 
-def test_an_apply_that_waits_ends_by_itself_once_its_plan_is_out_of_date(world: World, org: Organization) -> None:
+def test_a_waiting_apply_is_cancelled_once_its_plan_is_out_of_date(world: World, org: Organization) -> None:
     runner = runner_of(org)
     waiting = apply_of(world, plan(org, runner))
     apply_something_else(org, runner, 1)
@@ -190,7 +190,7 @@ def test_nobody_confirmed_in_time(world: World, org: Organization) -> None:
     assert world.events(waiting["id"])[-1] == "approval_expired"
 
 
-def test_members_read_what_a_plan_changes_and_strangers_do_not(
+def test_members_read_the_changes_of_a_plan_and_strangers_do_not(
     world: World, org: Organization, other_org: Organization
 ) -> None:
     runner = runner_of(org)

@@ -240,7 +240,7 @@ def test_missing_value_names_both_modules(net: Organization) -> None:
         runner.call("worker_bound_values", **this(runner.claim_one()))
 
 
-def test_binding_lets_the_consumer_s_jobs_read_the_outputs(world: World, net: Organization) -> None:
+def test_a_binding_allows_the_consumers_jobs_to_read_the_outputs(world: World, net: Organization) -> None:
     runner = net.runner("r1", is_assigned_to_all_modules=True)
     applied(net, runner, "net/vpc", id="vpc-1")
     depend(net, "apps/site", "net/vpc")

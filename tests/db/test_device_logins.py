@@ -27,7 +27,7 @@ def device(fresh_world: World) -> tuple[World, str]:
     return fresh_world, hashed
 
 
-def test_a_confirmed_code_is_good_for_one_login(device: tuple[World, str]) -> None:
+def test_a_confirmed_code_is_valid_for_one_login(device: tuple[World, str]) -> None:
     world, hashed = device
     person = world.user()
     assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "pending"}
@@ -39,7 +39,7 @@ def test_a_confirmed_code_is_good_for_one_login(device: tuple[World, str]) -> No
     assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
 
 
-def test_a_declined_code_lets_nobody_in(device: tuple[World, str]) -> None:
+def test_a_declined_code_signs_nobody_in(device: tuple[World, str]) -> None:
     world, hashed = device
     person = world.user()
     person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=False)
@@ -54,7 +54,7 @@ def test_an_old_code_is_void(device: tuple[World, str]) -> None:
     assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
 
 
-def test_what_is_refused(device: tuple[World, str]) -> None:
+def test_used_codes_and_invalid_fields_are_refused(device: tuple[World, str]) -> None:
     world, _ = device
     again = {"p_device_hash": sha256("another"), "p_user_code": CODE, "p_program": "x"}
     with refused("RY409", "That code is in use."):

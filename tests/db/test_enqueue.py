@@ -63,7 +63,7 @@ def test_options_that_make_no_sense_are_refused(org: Organization, options: dict
         org.enqueue("a/b", **options)
 
 
-def test_options_that_runners_read_are_taken(world: World, org: Organization) -> None:
+def test_options_that_runners_read_are_accepted(world: World, org: Organization) -> None:
     options = {"auto_apply": None, "confirm": True, "destroy": False, "refresh_only": True, "targets": ["a.b"]}
     assert world.job(org.enqueue("a/b", **options))["payload"]["options"] == options
 
@@ -80,7 +80,7 @@ def test_labels_of_the_module_and_the_job_count_together(org: Organization) -> N
     org.enqueue("a/b", labels=["j=1"])
 
 
-def test_the_most_that_a_job_may_ask_for_has_a_lane(world: World, org: Organization) -> None:
+def test_a_job_with_the_largest_requirements_has_a_lane(world: World, org: Organization) -> None:
     path = "/".join(noise(63) for _ in range(20))
     labels = [noise(28) + f"={number:02}" for number in range(32)]
     org.module(path, labels=labels, engine_version=noise(50), runner_instance_name=noise(100))
@@ -144,7 +144,7 @@ def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organi
         org.enqueue("a/b", "APPLY", plan_job_id=plan)
 
 
-def test_a_destroy_takes_a_destroy_plan(org: Organization) -> None:
+def test_a_destroy_accepts_only_a_destroy_plan(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     plan = org.enqueue("a/b")
     runner.finish(runner.claim_one())
@@ -167,7 +167,7 @@ def test_one_job_per_module_is_ready_the_others_wait_in_order(world: World, org:
     assert order == [first, second, third]
 
 
-def test_an_urgent_job_goes_before_one_that_has_not_begun(org: Organization) -> None:
+def test_an_urgent_job_runs_before_one_that_has_not_begun(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     usual, urgent = org.enqueue("a/b"), org.enqueue("a/b", priority=1)
     job = runner.claim_one()
@@ -242,7 +242,7 @@ def test_nothing_is_applied_without_need(
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True)])
-def test_who_may_enqueue(org: Organization, role: str, may: bool) -> None:
+def test_operators_may_enqueue_and_viewers_may_not(org: Organization, role: str, may: bool) -> None:
     member, module = org.member(role), org.module("a/b")
     arguments = {"p_org": org.id, "p_type": "PLAN", "p_module": module}
     if may:

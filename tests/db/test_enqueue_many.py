@@ -9,7 +9,7 @@ import pytest
 from tests.db.world import Caller, Organization, User, World, refused
 
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
-# What a job is, but for its number, its key and the times.
+# The fields of a job, but for its number, its key and the times.
 JOB = """
 select module_path, type, status, group_path, payload, pinned_worker_id, pinned_instance_name, labels, priority, max_attempts,
   approvals_required, approval_deadline_at - created_at, queued_at = created_at, created_by, created_by_label
@@ -26,7 +26,7 @@ from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id w
 
 
 def stages(org: Organization) -> dict[int, str]:
-    """Where the organisation's unfinished jobs stand."""
+    """Return the stages of the organisation's unfinished jobs."""
     return dict(org.world.owner.rows("select job_id, stage from private.live_jobs where org_id = %s", org.id))
 
 
@@ -36,7 +36,7 @@ def listed(modules: Sequence[str | None]) -> str:
 
 
 def one_module(call: str, module: str) -> dict[str, str]:
-    """How either call names a module."""
+    """Return the argument with which either call names a module."""
     return {"p_module": module} if call == "enqueue_job" else {"p_modules": listed([module])}
 
 
@@ -51,7 +51,7 @@ def enqueue_many(
 
 @pytest.fixture
 def mixed(org: Organization) -> list[str]:
-    """Modules that want different things, in groups that say different things, with runners near and far."""
+    """Modules with different requirements, in groups with different settings, with runners near and far."""
     org.group("a", p_env={"WHERE": "a", "WHO": "a"}, p_hooks={"before_plan": "echo a"})
     org.group("a/b", p_env={"WHERE": "b"})
     pinned = org.worker("pinned", labels=["gpu=true"])
@@ -78,7 +78,7 @@ def mixed(org: Organization) -> list[str]:
         ("DESTROY", {"approvals_required": 1, "labels": ["b", "a", "gpu=true"], "targets": ["x.y"]}),
     ],
 )
-def test_many_are_what_they_would_be_one_by_one(
+def test_many_jobs_equal_jobs_that_are_enqueued_one_by_one(
     world: World, org: Organization, mixed: list[str], job_type: str, options: dict[str, Any]
 ) -> None:
     owner = world.owner
@@ -110,7 +110,7 @@ def test_numbers_are_written_as_ranges(world: World, numbers: list[int], words: 
     assert world.owner.one("select private.number_ranges(%s::bigint[])", numbers) == words
 
 
-def test_the_answer_names_each_job_in_the_order_asked_for(org: Organization) -> None:
+def test_the_answer_names_each_job_in_the_requested_order(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=10)
     modules = {path: org.module(path) for path in ("a/z", "b/y", "a/x")}
     org.module("a/other")
@@ -121,7 +121,7 @@ def test_the_answer_names_each_job_in_the_order_asked_for(org: Organization) -> 
     assert [job["id"] for job in runner.claim(10)] == [job["id"] for job in made]
 
 
-def test_only_those_wait_for_approval_whose_modules_ask_for_it(org: Organization) -> None:
+def test_only_jobs_whose_modules_require_approval_wait_for_it(org: Organization) -> None:
     free, careful = org.module("a/free"), org.module("a/careful", approvals_required=1)
     made = enqueue_many(org.owner, org, [careful, free], "APPLY")
     assert [job["status"] for job in made] == ["AWAITING_APPROVAL", "QUEUED"]
@@ -214,7 +214,7 @@ def test_opposite_orders_do_not_wait_for_each_other(org: Organization) -> None:
 # ---------------------------------------------------------------------- refusals
 
 
-def test_it_is_all_or_none(world: World, org: Organization, other_org: Organization) -> None:
+def test_one_bad_module_prevents_all_jobs_of_the_call(world: World, org: Organization, other_org: Organization) -> None:
     good, foreign = org.module("a/good"), other_org.module("a/foreign")
     gone = org.module("a/gone")
     org.owner.call("delete_module", p_module=gone, p_confirm_name="gone")
@@ -243,7 +243,7 @@ def test_it_is_all_or_none(world: World, org: Organization, other_org: Organizat
         (1, "PLAN", {"inspects": 1}, "Unknown option: inspects."),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_way_out(
+def test_invalid_calls_are_refused_with_a_hint(
     org: Organization, count: int, job_type: str, options: dict[str, Any], words: str
 ) -> None:
     with refused("RY422") as caught:
@@ -252,7 +252,7 @@ def test_what_makes_no_sense_is_refused_with_a_way_out(
     assert caught.value.diag.message_hint
 
 
-def test_no_list_is_refused_too(org: Organization) -> None:
+def test_a_missing_list_is_refused_too(org: Organization) -> None:
     with refused("RY422"):
         org.owner.call("enqueue_jobs", p_org=org.id, p_type="PLAN", p_modules=None)
 
@@ -278,7 +278,7 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
 
 
 @pytest.mark.parametrize("call", ["enqueue_job", "enqueue_jobs"])
-def test_a_module_whose_pinned_runner_is_gone_gets_no_job(world: World, org: Organization, call: str) -> None:
+def test_a_module_whose_pinned_runner_was_removed_gets_no_job(world: World, org: Organization, call: str) -> None:
     gone, module = org.worker("gone"), org.module("a/b")
     org.owner.call("remove_worker", p_worker=gone)
     world.owner.connection.execute("update public.modules set pinned_worker_id = %s where id = %s", [gone, module])
@@ -287,6 +287,6 @@ def test_a_module_whose_pinned_runner_is_gone_gets_no_job(world: World, org: Org
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 
 
-def test_viewers_may_not(org: Organization) -> None:
+def test_viewers_may_not_enqueue(org: Organization) -> None:
     with refused("RY403"):
         enqueue_many(org.member("viewer"), org, [org.module("a/b")])

@@ -1,4 +1,4 @@
-"""What is checked when a job is enqueued, or a module changed, must still be so when it is written: others act meanwhile."""
+"""Checks made when a job is enqueued, or a module changed, must still be true when it is written: others act meanwhile."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,9 +53,7 @@ def test_no_job_awaits_approval_for_a_runner_that_is_removed_meanwhile(world: Wo
 
 
 @pytest.mark.parametrize("approvals", [0, 1])
-def test_a_plan_is_applied_once_by_two_who_ask_at_the_same_time(
-    world: World, org: Organization, approvals: int
-) -> None:
+def test_two_simultaneous_requests_apply_a_plan_once(world: World, org: Organization, approvals: int) -> None:
     module, operator = org.module("a/b", approvals_required=approvals), org.member("operator")
     runner = org.runner("r", is_assigned_to_all_modules=True)
     plan = org.enqueue("a/b")

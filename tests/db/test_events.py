@@ -55,13 +55,13 @@ def test_both_kinds_are_in_one_list_newest_first(org: Organization, busy: Runner
         ("100%", []),
     ],
 )
-def test_the_search_is_in_what_happened_and_why(
+def test_the_search_covers_events_and_their_reasons(
     org: Organization, busy: Runner, search: str, found: list[tuple[str, str]]
 ) -> None:
     assert said(events(org, p_search=search)) == found
 
 
-def test_a_runner_is_found_by_its_name_with_what_it_did_to_jobs(org: Organization, busy: Runner) -> None:
+def test_a_search_by_name_finds_a_runners_own_events_and_its_actions_on_jobs(org: Organization, busy: Runner) -> None:
     org.runner("another").heartbeat()
     by_name = said(events(org, p_search="host-7"))
     assert ("runner", "connected") in by_name
@@ -104,7 +104,7 @@ def test_pages_follow_each_other(org: Organization, busy: Runner) -> None:
         ({"p_filters": {"until": "2000-99-99"}}, "A filter of the list is not valid."),
     ],
 )
-def test_what_makes_no_sense_is_refused(org: Organization, bad: Any, words: str) -> None:
+def test_invalid_pages_and_filters_are_refused(org: Organization, bad: Any, words: str) -> None:
     with refused("RY422", words):
         events(org, **bad)
 

@@ -55,7 +55,7 @@ def renew(world: World, runner: Runner, job: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("end", [close, restart, replace])
-def test_in_the_middle_of_a_change_it_goes_on_without_its_session(
+def test_an_executor_in_the_middle_of_a_change_continues_without_its_session(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller, end: Callable[[World, Runner], Any]
 ) -> None:
     begin_change(executor, job)
@@ -72,7 +72,7 @@ def test_in_the_middle_of_a_change_it_goes_on_without_its_session(
     assert world.replayed(job["id"]) == "SUCCEEDED"
 
 
-def test_it_holds_its_attempt_by_itself_while_it_is_heard(
+def test_an_executor_keeps_its_attempt_while_its_calls_arrive(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller
 ) -> None:
     begin_change(executor, job)
@@ -84,7 +84,7 @@ def test_it_holds_its_attempt_by_itself_while_it_is_heard(
     assert world.status(job["id"]) == "PROCESSING"
 
 
-def test_a_silent_one_is_out_of_contact_and_comes_back_with_its_first_word(
+def test_a_silent_executor_is_out_of_contact_until_its_next_call(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller
 ) -> None:
     begin_change(executor, job)
@@ -97,7 +97,7 @@ def test_a_silent_one_is_out_of_contact_and_comes_back_with_its_first_word(
 
 
 @pytest.mark.parametrize("take_over", [restart, replace])
-def test_the_next_process_takes_the_attempt_over_and_its_executor_goes_on(
+def test_the_next_process_adopts_the_attempt_and_its_executor_continues(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller, take_over: Callable[[World, Runner], Runner]
 ) -> None:
     begin_change(executor, job)
@@ -109,7 +109,7 @@ def test_the_next_process_takes_the_attempt_over_and_its_executor_goes_on(
     assert world.status(job["id"]) == "SUCCEEDED"
 
 
-def test_before_a_change_it_ends_with_its_session(
+def test_before_a_change_an_executor_ends_with_its_session(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller
 ) -> None:
     executor.call("worker_report", **this(job, p_phase="PLAN"))
@@ -123,7 +123,7 @@ def test_before_a_change_it_ends_with_its_session(
             call()
 
 
-def test_before_a_change_it_goes_on_with_the_same_machine_s_next_process(
+def test_before_a_change_the_executor_continues_with_the_next_process_of_its_machine(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller
 ) -> None:
     executor.call("worker_report", **this(job, p_phase="PLAN"))
@@ -140,7 +140,7 @@ def remove(world: World, org: Organization, runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("end", [revoke, remove])
-def test_a_credential_that_was_taken_away_ends_it_even_in_the_middle_of_a_change(
+def test_a_revoked_credential_ends_an_executor_even_in_the_middle_of_a_change(
     world: World, org: Organization, runner: Runner, job: dict[str, Any], executor: Caller, end: Callable[..., None]
 ) -> None:
     begin_change(executor, job)
@@ -154,7 +154,7 @@ def test_a_credential_that_was_taken_away_ends_it_even_in_the_middle_of_a_change
             call()
 
 
-def test_what_a_person_released_is_fenced_and_its_state_can_be_handed_over(
+def test_an_attempt_that_a_person_released_is_fenced_and_can_hand_over_its_state(
     world: World, org: Organization, runner: Runner, job: dict[str, Any], executor: Caller
 ) -> None:
     begin_change(executor, job)
@@ -173,7 +173,7 @@ def test_what_a_person_released_is_fenced_and_its_state_can_be_handed_over(
     ("claims", "code"),
     [({"job": "0"}, "RY403"), ({"att": "2"}, "RY403"), ({"sid": "00000000-0000-4000-8000-000000000000"}, "RY401")],
 )
-def test_a_token_of_something_else_says_nothing(
+def test_a_token_of_another_job_attempt_or_session_is_refused(
     world: World, runner: Runner, job: dict[str, Any], executor: Caller, claims: dict[str, str], code: str
 ) -> None:
     begin_change(executor, job)

@@ -1,4 +1,4 @@
-"""Why a job waits, and that the explanation never disagrees with the claim."""
+"""Reasons why a job waits: the explanation never disagrees with the claim."""
 
 import random
 from typing import Any
@@ -98,12 +98,12 @@ def test_pins_are_explained(world: World, org: Organization) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_members_may_ask(org: Organization, role: str) -> None:
+def test_members_may_read_the_explanation(org: Organization, role: str) -> None:
     job = org.enqueue("a/b")
     assert org.member(role).call("explain_queue", p_job=job)["summary"] == "There is no runner."
 
 
-def test_strangers_may_not(org: Organization, other_org: Organization) -> None:
+def test_strangers_may_not_read_the_explanation(org: Organization, other_org: Organization) -> None:
     job = org.enqueue("a/b")
     with refused("RY404", "There is no such job."):
         other_org.owner.call("explain_queue", p_job=job)
@@ -119,7 +119,7 @@ def test_a_job_behind_another_shows_it(world: World, org: Organization) -> None:
     assert explain(org, second)["claimable"] is True
 
 
-def test_a_paused_job_says_when(world: World, org: Organization) -> None:
+def test_a_paused_job_shows_when_it_is_tried_again(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
@@ -127,7 +127,7 @@ def test_a_paused_job_says_when(world: World, org: Organization) -> None:
     assert "tried again in" in str(explain(org, job)["summary"])
 
 
-def test_a_place_in_line(org: Organization) -> None:
+def test_the_explanation_shows_the_position_in_the_queue(org: Organization) -> None:
     org.runner("r1", is_assigned_to_all_modules=True)
     jobs = [org.enqueue(f"m/{name}") for name in "abc"]
     urgent = org.enqueue("m/d", priority=1)
@@ -153,7 +153,7 @@ DEGRADED = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T
 
 
 def random_facts(dice: random.Random) -> dict[str, Any]:
-    """What a runner reports: its own engines, an engine that it prepares, or an image's with a dispatcher."""
+    """Return facts as a runner reports them: its own engines, an engine that it prepares, or an image's with a dispatcher."""
     found = dict(dice.sample(sorted(ENGINES.items()), dice.randint(0, 2)))
     return dice.choice(
         [
@@ -217,7 +217,7 @@ def random_job(org: Organization, runners: dict[str, Runner], dice: random.Rando
 
 
 def may_take(org: Organization, jobs: list[int], name: str) -> set[int]:
-    """The jobs that this runner can take now, by their explanations, which promise nobody where nobody can."""
+    """The jobs that this runner can claim now, by their explanations, which promise nobody where nobody can."""
     allowed = set()
     for job in jobs:
         said = explain(org, job)

@@ -1,4 +1,4 @@
-"""How attempts end on their runner's word: each job keeps what was said about it, once."""
+"""Ends of attempts that their runner reports: each job keeps its own report, once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,7 +21,7 @@ def steps_of(world: World, job: int) -> list[tuple[str, str | None, str | None, 
     )
 
 
-def test_each_job_keeps_what_was_said_about_it(world: World, org: Organization, runner: Runner) -> None:
+def test_each_job_keeps_its_own_result_error_and_plan_summary(world: World, org: Organization, runner: Runner) -> None:
     ids = [org.enqueue(f"a/m{n}") for n in range(4)]
     first, second, third, fourth = runner.claim(4)
     runner.report(second, "PLAN", p_steps=[{"name": "x"}])
@@ -41,7 +41,9 @@ def test_each_job_keeps_what_was_said_about_it(world: World, org: Organization, 
     assert steps_of(world, ids[3])[-1] == ("failed", "CLAIMED", "FAILED", 1, "four")
 
 
-def test_a_second_attempt_begins_without_what_the_first_left(world: World, org: Organization, runner: Runner) -> None:
+def test_a_second_attempt_begins_without_the_steps_and_logs_of_the_first(
+    world: World, org: Organization, runner: Runner
+) -> None:
     job = org.enqueue("a/b")
     first = runner.claim_one()
     runner.report(first, "PLAN", p_steps=[{"name": "x"}])

@@ -1,4 +1,4 @@
-"""Who has what a job needs: engines, rights in a cloud, health, the organisation's word; in the claim and its explanation."""
+"""Fitness of runners for a job: engines, rights in a cloud, health, the organisation's settings; in the claim and its explanation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def verdict(org: Organization, job: int, name: str = "r1") -> tuple[str, str]:
 # ---------------------------------------------------------------------- engines
 
 
-def test_a_runner_without_the_engine_never_takes_the_job(org: Organization) -> None:
+def test_a_runner_without_the_engine_never_claims_the_job(org: Organization) -> None:
     other = runner(org, facts={"engines": TERRAFORM})
     org.module("a/b", engine="tofu")
     job = org.enqueue("a/b")
@@ -41,7 +41,7 @@ def test_a_runner_without_the_engine_never_takes_the_job(org: Organization) -> N
     assert other.claim_one()["id"] == job
 
 
-def test_a_nearer_runner_without_the_engine_holds_nothing_back(org: Organization) -> None:
+def test_a_nearer_runner_without_the_engine_does_not_keep_a_job_from_others(org: Organization) -> None:
     org.module("a/b", engine="tofu")
     near = runner(org, "near", {"engines": TERRAFORM}, assignments=["a/b"])
     far = runner(org, "far", {"engines": TOFU})
@@ -80,7 +80,7 @@ def test_with_a_dispatcher_the_image_counts(org: Organization, facts: dict[str, 
 
 
 def test_an_engine_that_the_host_prepares_is_not_in_the_image(org: Organization) -> None:
-    """A runner that dispatches may prepare an engine for itself; its jobs find what the image has."""
+    """A runner that dispatches may prepare an engine for itself; its jobs find the engines of the image."""
     note = {"engines": {}, "engine_note": "tofu is being prepared, 40 %"}
     there = runner(org, facts={"dispatcher": "docker", "dispatcher_engines": TERRAFORM})
     there.heartbeat(p_facts=note)
@@ -116,7 +116,7 @@ def test_the_engines_that_are_shown_are_those_that_jobs_find(org: Organization) 
     ],
 )
 def test_the_version_that_a_module_requires_counts(org: Organization, required: str, *, takes: bool) -> None:
-    """As the runner's own check reads it; what it cannot read is left to the runner, which says so."""
+    """As the runner's own check reads it; a requirement that it cannot read is left to the runner, which reports it."""
     there = runner(org, facts={"engines": TOFU})
     org.module("a/b", engine="tofu", engine_version=required)
     job = org.enqueue("a/b")
@@ -150,7 +150,7 @@ def test_a_runner_that_is_well_again_works_again(org: Organization) -> None:
 
 
 @pytest.mark.parametrize(("clouds", "takes"), [(["aws"], True), (["gcp"], False), ([], False), (None, False)])
-def test_a_job_in_a_cloud_goes_where_it_can_succeed(
+def test_a_job_in_a_cloud_is_claimed_only_by_runners_with_rights_in_it(
     org: Organization, clouds: list[str] | None, *, takes: bool
 ) -> None:
     there = runner(org, facts={"clouds": clouds})
@@ -189,7 +189,7 @@ def begin(world: World, org: Organization) -> None:
     org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="The network moves.")
 
 
-def test_in_maintenance_nothing_new_is_claimed_and_what_runs_finishes(world: World, org: Organization) -> None:
+def test_during_maintenance_no_job_is_claimed_and_running_jobs_finish(world: World, org: Organization) -> None:
     there = runner(org, is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("a/running")
     running = there.claim_one()
@@ -253,7 +253,7 @@ def test_maintenance_needs_an_end_and_a_reason(
 # ---------------------------------------------------------------------- shared runners
 
 
-def test_a_shared_runner_works_for_whom_the_installations_file_says(fresh_world: World) -> None:
+def test_a_shared_runner_serves_the_organisations_that_the_installation_names(fresh_world: World) -> None:
     org, other = fresh_world.organization(), fresh_world.organization()
     slug = fresh_world.owner.one("select slug from public.organizations where id = %s", org.id)
     shared = fresh_world.shared_worker("shared", capacity=5)
@@ -295,7 +295,7 @@ def keep_busy(org: Organization, own: Runner) -> None:
     own.claim_one()
 
 
-# What happens to the own runner, and what the job's page says then: never that somebody takes it.
+# Events of the own runner, and the summary on the job's page then: never that somebody claims it.
 AWAY: dict[str, tuple[Callable[[Organization, Runner], Any], str]] = {
     "offline": (lambda org, own: org.world.silence(own), "The runners that may run it are offline."),
     "draining": (lambda _, own: own.heartbeat("DRAINING"), "The runners that may run it are draining."),
@@ -309,7 +309,7 @@ AWAY: dict[str, tuple[Callable[[Organization, Runner], Any], str]] = {
 
 @pytest.mark.parametrize("why", AWAY)
 def test_an_organisation_can_keep_its_jobs_for_its_own_runners(fresh_world: World, why: str) -> None:
-    """NONE_FITS: an own runner that is set up for the job keeps it, also while it is busy or away, and the page says so."""
+    """NONE_FITS: an own runner that is set up for the job keeps it, also while it is busy or away, and the page shows that."""
     world, org = fresh_world, fresh_world.organization()
     org.use_shared("NONE_FITS")
     shared = world.connect_runner(world.shared_worker())
@@ -381,7 +381,7 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
         world.service.call("set_shared_worker", p_name="shared", p_action="dance")
 
 
-def test_a_shared_runner_that_steps_back_wakes_who_may_take_its_jobs(fresh_world: World) -> None:
+def test_a_draining_shared_runner_wakes_the_runners_that_may_claim_its_jobs(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     world.connect_runner(world.shared_worker())
     org.enqueue("a/b")

@@ -1,4 +1,4 @@
-"""What belongs to another organisation is answered like what does not exist: same code, same words, same detail."""
+"""Things of another organisation are answered like things that do not exist: same code, same words, same detail."""
 
 import uuid
 from collections.abc import Callable
@@ -13,7 +13,7 @@ NO_JOB = 999_999_999
 
 
 def refusal(call: Callable[[], Any]) -> tuple[str | None, ...]:
-    """What somebody who is refused is told."""
+    """Return the parts of a refusal that its caller sees."""
     with pytest.raises(psycopg.Error) as caught:
         call()
     said = caught.value.diag
@@ -33,7 +33,7 @@ def spy(other_org: Organization) -> Runner:
     return other_org.runner("spy")
 
 
-def test_recovering_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner) -> None:
+def test_recovering_reveals_nothing_about_foreign_jobs(org: Organization, spy: Runner) -> None:
     foreign = running_job(org)
     named = [{"job": job, "attempt": 1} for job in (foreign["id"], NO_JOB)]
     answers = spy.call("worker_recover", p_running=named)["jobs"]
@@ -42,7 +42,7 @@ def test_recovering_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner
     ] * 2
 
 
-def test_recovering_tells_of_ones_own(org: Organization) -> None:
+def test_recovering_reports_the_status_of_a_runners_own_jobs(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.finish(runner.claim_one())
@@ -88,7 +88,7 @@ def test_a_foreign_account_is_an_unknown_one(org: Organization, other_org: Organ
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_a_refusal_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner, function: str) -> None:
+def test_a_refusal_reveals_nothing_about_foreign_jobs(org: Organization, spy: Runner, function: str) -> None:
     foreign = running_job(org)["id"]
 
     def told(job: int) -> tuple[str | None, ...]:
@@ -98,7 +98,7 @@ def test_a_refusal_tells_nothing_of_foreign_jobs(org: Organization, spy: Runner,
     assert told(foreign) == told(NO_JOB)
 
 
-def test_a_refusal_says_what_became_of_ones_own(world: World, org: Organization) -> None:
+def test_a_refusal_reports_the_status_of_a_runners_own_job(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
@@ -136,7 +136,7 @@ def test_foreign_tokens_are_unknown_ones(
         ("worker_finish", {"p_status": "SUCCEEDED"}, "RY404"),
     ],
 )
-def test_a_guessed_number_waits_for_nobody_and_holds_up_nobody(
+def test_a_call_with_a_guessed_job_number_waits_for_no_lock(
     world: World, org: Organization, spy: Runner, function: str, more: dict[str, Any], code: str
 ) -> None:
     foreign = running_job(org)

@@ -26,7 +26,7 @@ ORDERED = [
 ]
 
 
-def test_versions_sort_as_semver_says(world: World) -> None:
+def test_versions_sort_by_the_rules_of_semver(world: World) -> None:
     pairs = [(left, right) for i, left in enumerate(ORDERED) for right in ORDERED[i + 1 :]]
     wrong = [
         (left, right)
@@ -37,7 +37,7 @@ def test_versions_sort_as_semver_says(world: World) -> None:
     assert wrong == []
 
 
-def test_pre_releases_in_python_spelling_sort_as_packaging_says(world: World) -> None:
+def test_pre_releases_in_python_spelling_sort_as_in_packaging(world: World) -> None:
     versions = ["1.2.0.dev1", "1.2.0a1", "1.2.0b2", "1.2.0rc1", "1.2.0rc10", "1.2.0", "1.2.0.post1", "1.2.1"]
     assert versions == sorted(versions, key=Version)
     keys = [world.owner.one("select private.version_key(%s)", version) for version in versions]
@@ -45,7 +45,7 @@ def test_pre_releases_in_python_spelling_sort_as_packaging_says(world: World) ->
 
 
 @pytest.mark.parametrize("text", ["", "latest", "1.x", "v", "1.2.3.4.5", None])
-def test_what_is_no_version_is_neither_before_nor_after(world: World, text: str | None) -> None:
+def test_an_invalid_version_is_neither_before_nor_after_another(world: World, text: str | None) -> None:
     assert world.owner.one("select private.is_version_less(%s, '1.0.0')", text) is None
 
 

@@ -1,4 +1,4 @@
-"""Pushes and polls: an event only asks a runner to read the repository; its content decides what is planned."""
+"""Pushes and polls: an event only makes a runner read the repository; its content decides which modules are planned."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ def test_a_push_plans_the_changed_module_at_that_commit(site: Site) -> None:
     )
 
 
-def test_equal_content_starts_nothing_and_says_so(site: Site) -> None:
+def test_a_push_with_equal_content_starts_nothing_and_records_that(site: Site) -> None:
     world, _, _, connection = site
     first_reading(site)
     push(world, connection)
@@ -108,7 +108,7 @@ def test_deliveries_before_the_claim_share_a_reading_and_later_ones_get_another(
     assert [each["type"] for each in runner.claim(10)] == ["RESOLVE"]
 
 
-def test_the_poll_finds_what_no_delivery_announced(site: Site) -> None:
+def test_the_poll_finds_a_commit_that_no_delivery_announced(site: Site) -> None:
     world, org, _, connection = site
     first_reading(site)
     due = "update public.git_connections set next_poll_at = now() where id = %s"
@@ -159,7 +159,7 @@ def test_a_reading_that_finds_no_branch_moved_answers_its_deliveries(site: Site)
     assert (row["verdict"], row["modules"][0]["reason"]) == ("NOTHING", "Same content as 0000000.")
 
 
-def test_a_push_to_a_branch_that_nobody_follows_says_which_one_each_module_follows(site: Site) -> None:
+def test_a_push_to_an_unfollowed_branch_reports_the_branch_that_each_module_follows(site: Site) -> None:
     world, _, _, connection = site
     first_reading(site)
     push(world, connection, ref="refs/heads/release")
@@ -177,7 +177,7 @@ def test_a_push_to_a_branch_that_nobody_follows_says_which_one_each_module_follo
         ({"after": None, "is_deleted": True}, "The branch was deleted."),
     ],
 )
-def test_events_that_start_nothing_say_why(site: Site, said: dict[str, Any], reason: str) -> None:
+def test_events_that_start_nothing_give_a_reason(site: Site, said: dict[str, Any], reason: str) -> None:
     world, _, runner, connection = site
     answer = push(world, connection, **said)
     assert (answer["verdict"], answer["reason"]) == ("IGNORED", reason)
@@ -216,7 +216,7 @@ def test_a_report_that_cannot_be_read_ends_the_job_and_fails_its_deliveries(site
     assert runner.claim(10) == []
 
 
-def test_a_newer_commit_supersedes_what_waits_of_the_older(site: Site) -> None:
+def test_a_newer_commit_cancels_the_jobs_of_the_older_one(site: Site) -> None:
     world, _, runner, connection = site
     first_reading(site)
     push(world, connection)

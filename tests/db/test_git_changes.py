@@ -61,7 +61,7 @@ def test_a_commit_shows_its_modules_and_the_pull_request_that_it_merged(site: Si
     assert row["job_number"] is not None
 
 
-def test_strangers_and_unknown_changes_are_not_there(site: Site) -> None:
+def test_unknown_changes_and_changes_of_others_are_not_found(site: Site) -> None:
     with refused("RY404", "There is no such change."):
         change(site, p_number=99)
     with refused("RY404"):
@@ -69,7 +69,7 @@ def test_strangers_and_unknown_changes_are_not_there(site: Site) -> None:
 
 
 def listed(site: Site, *pulls: dict[str, Any]) -> list[int]:
-    """Let the poll ask the provider, which lists these; returns the numbers that were known as open."""
+    """Let the poll query the provider, which lists these; returns the numbers that were known as open."""
     world, _, _, connection = site
     world.owner.connection.execute(
         "update public.git_connections set next_poll_at = now(), poll_seconds = 300 where id = %s", [connection]

@@ -1,4 +1,4 @@
-"""Connections to repositories, and how modules follow them: what is accepted, and who sees it."""
+"""Connections to repositories, and how modules follow them: accepted values, and the people who see them."""
 
 from typing import Any
 

@@ -290,7 +290,9 @@ def test_the_log_of_deliveries_shows_reports(site: Site) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"token": None}, {"base_url": "https://elsewhere.example.com/api/v1"}])
-def test_a_removed_token_ends_what_waits_and_another_address_removes_it(site: Site, spec: dict[str, Any]) -> None:
+def test_a_removed_token_ends_waiting_reports_and_another_address_removes_the_token(
+    site: Site, spec: dict[str, Any]
+) -> None:
     _, org, _, connection = site
     push_and_read(site, 2, dns="d1", vpc="v2")
     after = org.owner.call("update_git_connection", p_connection=connection, p_spec=spec)

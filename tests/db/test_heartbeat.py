@@ -1,4 +1,4 @@
-"""Heartbeats: what they change, what they do not, and what they bring back."""
+"""Heartbeats: the fields that they change, those that they do not, and their answers."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_heartbeat_writes_no_row_that_anybody_follows(world: World, org: Organ
     )
 
 
-def test_draining_is_what_the_runner_says(world: World, org: Organization) -> None:
+def test_a_runner_that_reports_draining_gets_no_jobs_until_it_reports_online(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     runner.heartbeat("DRAINING")
     assert world.worker_row(runner.worker_id)["status"] == "DRAINING"
@@ -67,7 +67,7 @@ def test_news_about_the_host_is_shown(world: World, org: Organization) -> None:
     assert world.worker_row(runner.worker_id)["version"] == "1.1.0"
 
 
-def test_what_went_wrong_on_a_shared_runner_is_told_to_no_organisation(fresh_world: World) -> None:
+def test_errors_of_a_shared_runner_are_shown_to_no_organisation(fresh_world: World) -> None:
     told = {"last_error": "job 7: OSError: /srv/acme"}
     runner = fresh_world.connect_runner(fresh_world.shared_worker(), **told)
     runner.heartbeat(p_facts=told)
@@ -76,7 +76,7 @@ def test_what_went_wrong_on_a_shared_runner_is_told_to_no_organisation(fresh_wor
     assert "last_error" not in shown["facts"]
 
 
-def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
+def test_the_record_limits_the_capacity_that_a_process_offers(org: Organization) -> None:
     runner = org.runner("r1", capacity=2)
     runner.heartbeat(p_facts={"capacity": 50})
     assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 2
@@ -94,7 +94,7 @@ def test_a_process_that_names_no_slots_does_not_inherit_those_of_the_one_before(
     assert org.owner.one("select capacity from public.worker_instances where id = %s", second.instance_id) == 4
 
 
-def test_an_instance_has_a_slot_whatever_it_says_and_as_many_as_its_shared_runner_now_has(fresh_world: World) -> None:
+def test_an_instance_has_at_least_one_slot_and_at_most_those_of_its_shared_runner(fresh_world: World) -> None:
     world = fresh_world
     shared = world.shared_worker(capacity=2)
     runner = world.connect_runner(shared, capacity=0)
@@ -106,7 +106,7 @@ def test_an_instance_has_a_slot_whatever_it_says_and_as_many_as_its_shared_runne
     assert world.owner.one(slots, runner.instance_id) == 5
 
 
-def test_a_heartbeat_tells_what_to_cancel_and_what_was_lost(world: World, org: Organization) -> None:
+def test_a_heartbeat_reports_cancellations_and_lost_jobs(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("a/b")
     job = runner.claim_one()
@@ -134,7 +134,7 @@ def test_an_update_is_offered_when_it_is_newer(fresh_world: World) -> None:
     assert runner.heartbeat(version="1.9.0")["update"] is None
 
 
-def test_a_heartbeat_says_whether_to_look_for_work(org: Organization) -> None:
+def test_a_heartbeat_reports_whether_work_is_available(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     assert runner.heartbeat()["has_work"] is False
     org.enqueue("a/b")
@@ -143,7 +143,7 @@ def test_a_heartbeat_says_whether_to_look_for_work(org: Organization) -> None:
     assert runner.heartbeat()["has_work"] is False
 
 
-def test_a_job_that_the_runner_does_not_know_of_goes_back(world: World, org: Organization) -> None:
+def test_a_job_that_its_runner_does_not_list_is_queued_again(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
@@ -216,7 +216,7 @@ def test_a_session_that_is_ended_by_hand_is_over_at_once(world: World, org: Orga
         assert "by hand" in str(refusal.value)
 
 
-def test_a_heartbeat_tells_of_every_change(org: Organization) -> None:
+def test_a_heartbeat_reports_every_change_of_its_runner(org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.owner.call("update_worker", p_worker=runner.worker_id, p_options={"name": "r2", "capacity": 7})
     told = runner.heartbeat()

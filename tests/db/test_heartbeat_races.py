@@ -58,7 +58,9 @@ def test_a_heartbeat_that_waited_for_the_end_of_its_session_does_not_revive_it(
             call()
 
 
-def test_who_waited_for_a_successor_does_not_close_its_session(world: World, org: Organization) -> None:
+def test_a_process_that_waited_for_its_successor_does_not_close_the_successors_session(
+    world: World, org: Organization
+) -> None:
     runner = org.runner("r1")
     closed = world.during(world.service, lambda: take_over(org, runner), lambda: runner.call("worker_close_session"))
     with refused("RY401"):

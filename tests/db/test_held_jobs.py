@@ -28,7 +28,9 @@ def held(world: World, runner: Runner, applying: dict[str, Any]) -> dict[str, An
     return applying
 
 
-def test_what_is_said_of_a_silent_runner_is_true(world: World, held: dict[str, Any]) -> None:
+def test_a_held_job_reports_that_its_runner_is_out_of_contact_and_may_still_apply(
+    world: World, held: dict[str, Any]
+) -> None:
     error = world.job(held["id"])["error"]
     assert error["code"] == "OUT_OF_CONTACT"
     assert error["message"].startswith("Out of contact since ")
@@ -46,7 +48,7 @@ def come_back(runner: Runner, job: dict[str, Any], how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["heartbeat", "report", "state", "recover"])
-def test_the_attempt_that_holds_a_job_goes_on_with_its_first_word(
+def test_the_attempt_that_holds_a_job_resumes_with_its_first_call(
     world: World, runner: Runner, held: dict[str, Any], how: str
 ) -> None:
     come_back(runner, held, how)
@@ -57,13 +59,13 @@ def test_the_attempt_that_holds_a_job_goes_on_with_its_first_word(
     assert world.replayed(held["id"]) == "PROCESSING"
 
 
-def test_its_end_is_believed_whenever_it_comes(world: World, runner: Runner, held: dict[str, Any]) -> None:
+def test_a_held_job_accepts_its_end_at_any_time(world: World, runner: Runner, held: dict[str, Any]) -> None:
     assert runner.finish(held)["is_late"] is False
     assert world.status(held["id"]) == "SUCCEEDED"
     assert world.replayed(held["id"]) == "SUCCEEDED"
 
 
-def test_its_log_is_completed_without_a_change_of_its_status(
+def test_the_log_of_a_held_job_is_completed_without_a_change_of_its_status(
     world: World, runner: Runner, held: dict[str, Any]
 ) -> None:
     assert runner.append(held, (1, "a\n"), (2, "b\n"))["last_seq"] == 2
@@ -71,7 +73,7 @@ def test_its_log_is_completed_without_a_change_of_its_status(
 
 
 @pytest.mark.parametrize("action", ["retry", "mark_failed", "release_lock"])
-def test_a_person_who_released_it_is_not_overruled(
+def test_a_release_by_a_person_is_not_overruled_by_the_runner(
     world: World, org: Organization, runner: Runner, held: dict[str, Any], action: str
 ) -> None:
     org.owner.call("resolve_attention", p_job=held["id"], p_action=action, p_proof="mine")
@@ -83,7 +85,7 @@ def test_a_person_who_released_it_is_not_overruled(
     assert world.status(held["id"]) == before
 
 
-def test_another_instance_does_not_inherit_it(world: World, org: Organization, held: dict[str, Any]) -> None:
+def test_another_instance_does_not_inherit_a_held_job(world: World, org: Organization, held: dict[str, Any]) -> None:
     other = org.runner("r2", is_assigned_to_all_modules=True)
     assert other.heartbeat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
     with refused("RY410"):
@@ -102,12 +104,12 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(
     assert (row["status"], row["error"]) == ("NEEDS_ATTENTION", error)
     assert org.owner.call("state_info", p_module=row["module_id"])["lock"]["id"] == "mine"
     assert world.events(applying["id"]).count("engine_killed") == 1
-    # It runs no more, so the runner may take another.
+    # It runs no more, so the runner may claim another.
     org.enqueue("a/c")
     assert runner.claim_one()["id"] != applying["id"]
 
 
-def test_how_an_attempt_was_cancelled_says_nothing_about_the_next(
+def test_a_cancellation_of_one_attempt_does_not_apply_to_the_next(
     world: World, org: Organization, runner: Runner, applying: dict[str, Any]
 ) -> None:
     org.owner.call("cancel_job", p_job=applying["id"], p_kind="KILL")
@@ -146,7 +148,7 @@ def give_back(runner: Runner, code: str, words: str) -> str:
     return status
 
 
-def test_three_runners_that_lack_the_same_end_the_job_with_their_words(world: World, org: Organization) -> None:
+def test_three_runners_with_the_same_lack_end_the_job_with_their_reasons(world: World, org: Organization) -> None:
     runners = [org.runner(f"r{n}", is_assigned_to_all_modules=True) for n in range(3)]
     job_id = org.enqueue("a/b", max_attempts=1)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""History does not grow for ever: old jobs lose what is large, then they and all events are deleted, a part at a time."""
+"""History does not grow for ever: old jobs lose their large fields, then they and all events are deleted, a part at a time."""
 
 from typing import Any
 
@@ -40,7 +40,9 @@ def keep_house(world: World) -> dict[str, Any]:
     return answer
 
 
-def test_after_90_days_a_job_keeps_what_lists_show(fresh_world: World, org: Organization, runner: Runner) -> None:
+def test_after_90_days_a_job_keeps_only_the_fields_that_lists_show(
+    fresh_world: World, org: Organization, runner: Runner
+) -> None:
     old, young = ended(org, runner, 91), ended(org, runner, 89)
     assert keep_house(fresh_world)["slimmed_jobs"] == 1
     row = fresh_world.job(old)
@@ -106,7 +108,7 @@ def test_the_text_of_a_kept_state_that_was_stored_is_removed(
         assert fresh_world.owner.one("select body from private.kept_states") == body
 
 
-def test_old_jobs_go_a_thousand_at_a_time(fresh_world: World, org: Organization) -> None:
+def test_old_jobs_are_slimmed_and_deleted_a_thousand_at_a_time(fresh_world: World, org: Organization) -> None:
     add_modules(fresh_world, org, 10)
     add_finished_jobs(fresh_world, org, 1500)
     fresh_world.owner.connection.execute(

@@ -1,4 +1,4 @@
-"""Testing a cloud identity is a job: queued, fenced, and its end says whether the identity works."""
+"""Testing a cloud identity is a job: queued, fenced, and its end shows whether the identity works."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -43,7 +43,7 @@ def test_a_test_is_a_job_with_the_identity_frozen_and_its_success_verifies(site:
     assert state(org, aws) == (True, None)
 
 
-def test_asking_twice_finds_the_test_that_is_under_way(site: Site) -> None:
+def test_a_second_request_returns_the_test_that_is_under_way(site: Site) -> None:
     _, org, shared, aws = site
     first = org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"]
     assert org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"] == first
@@ -51,7 +51,7 @@ def test_asking_twice_finds_the_test_that_is_under_way(site: Site) -> None:
     assert org.owner.call("verify_cloud_identity", p_identity=aws)["job"]["id"] != first
 
 
-def test_a_failed_test_says_why_and_a_later_success_clears_it(site: Site) -> None:
+def test_a_failed_test_records_its_reason_and_a_later_success_clears_it(site: Site) -> None:
     _, org, shared, aws = site
     org.owner.call("verify_cloud_identity", p_identity=aws)
     shared.finish(shared.claim_one(), "FAILED", p_error={"code": "cloud_identity", "message": "The role refused us."})
@@ -109,7 +109,7 @@ def try_it(site: Site, status: str = "SUCCEEDED", **more: Any) -> None:
     shared.finish(shared.claim_one(), status, **more)
 
 
-def test_a_deployment_that_failed_for_another_reason_says_nothing_about_the_role(site: Site) -> None:
+def test_a_deployment_that_failed_for_another_reason_does_not_change_the_verdict_on_the_role(site: Site) -> None:
     _, org, shared, aws = site
     try_it(site)
     deploy(org, aws)
@@ -160,7 +160,7 @@ def test_only_admins_test_and_retry_identities(site: Site) -> None:
     assert org.owner.call("retry_job", p_job=job)["target_identity_id"] == aws
 
 
-def test_a_failed_update_lets_its_runner_take_jobs_again_but_not_one_that_a_person_drained(site: Site) -> None:
+def test_a_failed_update_ends_its_own_draining_but_not_that_of_a_person(site: Site) -> None:
     world, org, shared, aws = site
     try_it(site)
     made = org.owner.call(

@@ -10,7 +10,7 @@ TRUSTED = {"issuer": "https://issuer.example", "audience": "runyard", "bound_cla
 TRUST = {"name": "ci", "trusts": [TRUSTED]}
 
 
-def test_a_trust_is_what_the_edge_function_gets(world: World, org: Organization) -> None:
+def test_the_edge_function_receives_the_trusts_of_an_account(world: World, org: Organization) -> None:
     made = org.owner.call("create_service_account", p_org=org.id, p_spec=TRUST)
     found = world.service.call("service_account_for", p_client_id=made["client_id"])
     assert (found["id"], found["trusts"], found["hashes"]) == (
@@ -150,7 +150,7 @@ def test_a_new_job_wakes_the_organisations_runners(world: World, org: Organizati
     assert world.wake_ups(f"queue:{org.id}", "wake")[-1]["again_ms"] == 60
 
 
-def test_a_job_that_a_shared_runner_could_take_wakes_those_too(fresh_world: World) -> None:
+def test_a_job_that_a_shared_runner_could_run_wakes_shared_runners_too(fresh_world: World) -> None:
     org = fresh_world.organization()
     fresh_world.shared_worker()
     org.enqueue("a/b")
@@ -186,7 +186,7 @@ def test_unpublished_tables_wake_their_pages(world: World, org: Organization) ->
     }
 
 
-def test_what_is_published_and_what_is_not(world: World) -> None:
+def test_realtime_publishes_only_the_listed_tables(world: World) -> None:
     published = world.owner.rows(
         "select tablename from pg_publication_tables where pubname = 'supabase_realtime' and schemaname in ('public', 'private') order by 1"
     )
@@ -202,7 +202,7 @@ def hears(world: World, caller: Any, topic: str) -> bool:
     return bool(caller.one("select count(*) from realtime.messages where topic = %s", topic))
 
 
-def test_who_hears_which_topic(world: World, org: Organization, other_org: Organization) -> None:
+def test_each_caller_receives_only_its_own_topics(world: World, org: Organization, other_org: Organization) -> None:
     viewer, runner = org.member("viewer"), org.runner("r1")
     anonymous = world.caller("anon")
     topics = [
@@ -232,7 +232,7 @@ def test_who_hears_which_topic(world: World, org: Organization, other_org: Organ
     assert not hears(world, runner, f"queue:{org.id}")
 
 
-def test_a_shared_runner_hears_the_shared_queue_only(fresh_world: World) -> None:
+def test_a_shared_runner_receives_the_shared_queue_only(fresh_world: World) -> None:
     org = fresh_world.organization()
     runner = fresh_world.connect_runner(fresh_world.shared_worker())
     assert hears(fresh_world, runner, "queue:shared")

@@ -32,14 +32,14 @@ def test_two_of_three_approve(world: World, org: Organization, runner: Runner) -
         org.owner.call("approve_job", p_job=job, p_decision="approve")
 
 
-def test_one_rejection_ends_it(world: World, org: Organization) -> None:
+def test_one_rejection_cancels_the_job(world: World, org: Organization) -> None:
     org.module("a/b", approvals_required=1)
     job = org.enqueue("a/b", "DESTROY")
     assert org.owner.call("approve_job", p_job=job, p_decision="reject", p_comment="not today")["status"] == "CANCELLED"
     assert org.owner.rows("select decision, comment from public.approvals") == [("reject", "not today")]
 
 
-def test_plans_need_no_approval_and_requests_may_ask_for_more(world: World, org: Organization) -> None:
+def test_plans_need_no_approval_and_a_request_may_require_more_approvals(world: World, org: Organization) -> None:
     org.module("a/b", approvals_required=2)
     assert world.status(org.enqueue("a/b")) == "QUEUED"
     assert world.job(org.enqueue("a/b", "APPLY", approvals_required=1))["approvals_required"] == 2
@@ -57,7 +57,7 @@ def test_viewers_and_strangers_do_not_approve(org: Organization, other_org: Orga
         org.owner.call("approve_job", p_job=job, p_decision="maybe")
 
 
-def test_what_waits_is_cancelled_at_once(world: World, org: Organization, runner: Runner) -> None:
+def test_a_waiting_job_is_cancelled_at_once(world: World, org: Organization, runner: Runner) -> None:
     org.module("a/b", approvals_required=1)
     unapproved, queued, next_one = org.enqueue("a/b", "APPLY"), org.enqueue("a/c"), org.enqueue("a/c")
     for job in (unapproved, queued):
@@ -65,7 +65,9 @@ def test_what_waits_is_cancelled_at_once(world: World, org: Organization, runner
     assert runner.claim_one()["id"] == next_one
 
 
-def test_what_runs_is_asked_and_asked_again_only_for_more(world: World, org: Organization, runner: Runner) -> None:
+def test_a_later_cancellation_of_a_running_job_counts_only_if_it_is_stronger(
+    world: World, org: Organization, runner: Runner
+) -> None:
     job_id = org.enqueue("a/b")
     job = runner.claim_one()
     asked = ("GRACEFUL", "AFTER_STEP", "KILL")
@@ -78,7 +80,9 @@ def test_what_runs_is_asked_and_asked_again_only_for_more(world: World, org: Org
         org.owner.call("cancel_job", p_job=job_id)
 
 
-def test_a_job_that_was_done_before_the_wish_arrived_is_done(world: World, org: Organization, runner: Runner) -> None:
+def test_a_job_that_finished_before_its_cancellation_arrived_has_succeeded(
+    world: World, org: Organization, runner: Runner
+) -> None:
     job_id = org.enqueue("a/b")
     job = runner.claim_one()
     org.owner.call("cancel_job", p_job=job_id)
@@ -104,7 +108,7 @@ def test_a_retry_is_a_new_job_with_the_same_payload(world: World, org: Organizat
     assert world.status(job_id) == "FAILED"
 
 
-def test_only_what_failed_or_was_cancelled_is_retried(org: Organization, runner: Runner) -> None:
+def test_only_failed_or_cancelled_jobs_are_retried(org: Organization, runner: Runner) -> None:
     job_id = org.enqueue("a/b")
     with refused("RY409", "; only a failed or cancelled one can be retried."):
         org.owner.call("retry_job", p_job=job_id)

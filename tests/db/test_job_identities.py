@@ -1,4 +1,4 @@
-"""Job identities: which one counts, what the claims of a token are, and who gets them."""
+"""Job identities: the one that counts, the claims of a token, and the attempts that get them."""
 
 import base64
 import hashlib
@@ -202,7 +202,7 @@ def test_identity_needs_a_module_or_group_that_exists(org: Organization) -> None
         attach(org, "nowhere", **AWS)
 
 
-def test_preview_shows_what_the_next_job_would_get(org: Organization, runner: Runner) -> None:
+def test_the_preview_shows_the_identities_and_claims_of_the_next_job(org: Organization, runner: Runner) -> None:
     module = org.module("a/b")
     attach(org, "a", **AWS)
     preview = org.member("viewer").call("preview_identities", p_module=module, p_type="APPLY")
@@ -267,7 +267,7 @@ def test_subject_follows_the_organisations_template(org: Organization, runner: R
         f"{HCP} ",
     ],
 )
-def test_template_that_does_not_tell_jobs_apart_is_refused(org: Organization, template: str) -> None:
+def test_a_template_that_does_not_distinguish_jobs_is_refused(org: Organization, template: str) -> None:
     with refused("RY422", "That is not a subject of a token."):
         org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
 

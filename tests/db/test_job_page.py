@@ -38,7 +38,7 @@ def test_a_job_outlives_its_module(world: World, org: Organization) -> None:
     assert (page["job"]["status"], page["state"], page["kept"]) == ("SUCCEEDED", None, None)
 
 
-def test_the_requester_learns_who_else_may_approve(world: World, org: Organization) -> None:
+def test_the_requester_learns_whether_somebody_else_can_approve(world: World, org: Organization) -> None:
     def rule() -> str:
         return str(org.owner.call("job_page", p_org=org.id, p_number=1)["own_approval"])
 

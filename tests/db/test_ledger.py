@@ -1,4 +1,4 @@
-"""The ledger: zeros after ordinary work and after losses, and each of its counts sees what it is there for."""
+"""The ledger: zeros after ordinary work and after losses, and each of its counts detects its own fault."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_ordinary_work_and_a_lost_plan_leave_zeros(world: World, org: Organizati
     assert broken(world, org) == {}
 
 
-def test_only_jobs_since_then_are_looked_at(world: World, org: Organization, runner: Runner) -> None:
+def test_the_ledger_counts_only_jobs_since_the_given_time(world: World, org: Organization, runner: Runner) -> None:
     applied(org, runner)
     assert ledger(world, org, "infinity")["jobs"] == 0
 
@@ -103,7 +103,7 @@ def test_a_broken_promise_is_counted(
     assert broken(world, org).get(promise, 0) > 0
 
 
-def test_a_running_job_that_nobody_holds_is_stuck(world: World, org: Organization, runner: Runner) -> None:
+def test_a_running_job_whose_lease_has_expired_is_stuck(world: World, org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     runner.claim_one()
     assert broken(world, org) == {}

@@ -29,7 +29,7 @@ async def told(url: str, story: Story) -> None:
         await story(listener, speaker)
 
 
-def test_it_sleeps_until_the_time_is_over(db_url: str) -> None:
+def test_a_waiting_process_sleeps_until_its_timeout(db_url: str) -> None:
     selector = CountingSelector()
 
     async def story(listener: psycopg.AsyncConnection, _: psycopg.AsyncConnection) -> None:
@@ -41,7 +41,7 @@ def test_it_sleeps_until_the_time_is_over(db_url: str) -> None:
         runner.run(told(db_url, story))
 
 
-def test_a_notification_wakes_it(db_url: str) -> None:
+def test_a_notification_wakes_the_waiting_process(db_url: str) -> None:
     async def story(listener: psycopg.AsyncConnection, speaker: psycopg.AsyncConnection) -> None:
         waiting = asyncio.create_task(wait_notified(listener))
         await speaker.execute("notify news")

@@ -1,4 +1,4 @@
-"""Lists by the page: what is beyond the first thousand rows is there, counted, found and in order."""
+"""Lists by the page: rows beyond the first thousand are listed, counted, found and in order."""
 
 from typing import Any
 
@@ -74,8 +74,8 @@ def test_a_listed_runner_carries_its_processes_and_apart_from_them_their_pulse(f
     assert (runners(fleet, p_limit=1)["rows"][0]["processes"], row["live_status"]) == ([], "ONLINE")
 
 
-def test_runners_by_what_is_wrong_with_them(world: World, org: Organization) -> None:
-    """Each condition by itself, and a runner that has two of them."""
+def test_runners_are_filtered_by_their_health(world: World, org: Organization) -> None:
+    """Each condition alone, and a runner that has two of them."""
     world.owner.connection.execute("insert into public.worker_releases (version, notes) values ('1.0.0', 'x')")
     org.worker("never")
     org.runner("well").heartbeat()
@@ -124,7 +124,9 @@ def test_runners_by_version_region_and_number(world: World, org: Organization) -
         runners(org, p_filters={"id": ["x"]})
 
 
-def test_many_runners_are_changed_at_once_and_who_refuses_says_why(org: Organization, other_org: Organization) -> None:
+def test_many_runners_are_changed_at_once_and_each_refusal_has_a_reason(
+    org: Organization, other_org: Organization
+) -> None:
     here, there, foreign = org.worker("here", labels=["a=1"]), org.worker("there"), other_org.worker("foreign")
 
     def change(change: str, *ids: str, **options: Any) -> Any:
@@ -212,7 +214,7 @@ def queue(world: World, org: Organization) -> Organization:
     return org
 
 
-def test_what_runs_is_first_however_long_the_queue(queue: Organization) -> None:
+def test_running_jobs_are_listed_first_however_long_the_queue(queue: Organization) -> None:
     page = jobs(queue)
     assert [row["status"] for row in page["rows"][:3]] == ["CLAIMED", "AWAITING_APPROVAL", "QUEUED"]
     assert page["counts"] == {"CLAIMED": 1, "AWAITING_APPROVAL": 1, "QUEUED": 1501, "SUCCEEDED": 1500}

@@ -26,7 +26,7 @@ def test_the_first_report_starts_the_job(world: World, org: Organization, runner
     assert world.job(job_id)["steps"] == steps
 
 
-def test_a_report_brings_a_wish_to_cancel(org: Organization, runner: Runner) -> None:
+def test_the_answer_to_a_report_contains_a_requested_cancellation(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
     org.owner.call("cancel_job", p_job=job["id"], p_kind="GRACEFUL")
@@ -241,7 +241,7 @@ def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> Non
 
 
 def test_chunks_do_not_wait_for_the_disk_but_the_end_of_a_job_does(runner: Runner, org: Organization) -> None:
-    """What a crash may lose of a log, the finish call names and the runner sends again; an end is not to be lost."""
+    """The finish call names chunks of a log that a crash may have lost, and the runner sends them again; an end must not be lost."""
     org.enqueue("a/b")
     job = runner.claim_one()
     with runner.connection.transaction():

@@ -1,4 +1,4 @@
-"""Jobs whose runner is gone: requeued, failed, quarantined or left to a person; late words change nothing."""
+"""Jobs whose runner is lost: requeued, failed, quarantined or left to a person; late reports change nothing."""
 
 from typing import Any
 
@@ -171,7 +171,7 @@ def test_a_log_may_be_late_for_a_week(world: World, org: Organization) -> None:
         runner.call("worker_append_logs", **late_chunks(job, 1, p_is_late=True))
 
 
-def test_cancelled_sticks(world: World, org: Organization) -> None:
+def test_a_cancelled_job_stays_cancelled_after_a_late_success(world: World, org: Organization) -> None:
     (runner,) = runners(org, 1)
     job_id = org.enqueue("a/b")
     job = runner.claim_one()
@@ -204,7 +204,7 @@ def test_giving_back_costs_no_attempt(world: World, org: Organization) -> None:
     assert world.job(job_id)["error"]["code"] == "ATTEMPTS_EXHAUSTED"
 
 
-def test_a_job_that_was_asked_to_stop_ends_when_it_is_given_back(world: World, org: Organization) -> None:
+def test_a_job_with_a_requested_cancellation_ends_when_its_runner_returns_it(world: World, org: Organization) -> None:
     (runner,) = runners(org, 1)
     stopped, next_one = org.enqueue("a/b"), org.enqueue("a/b")
     job = runner.claim_one()
@@ -219,7 +219,7 @@ def test_a_job_that_was_asked_to_stop_ends_when_it_is_given_back(world: World, o
     assert runner.claim_one()["id"] == next_one, "the state is free for the next one"
 
 
-def test_what_was_touched_cannot_be_given_back(org: Organization) -> None:
+def test_an_attempt_that_has_touched_infrastructure_cannot_be_returned(org: Organization) -> None:
     (runner,) = runners(org, 1)
     org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
@@ -228,7 +228,7 @@ def test_what_was_touched_cannot_be_given_back(org: Organization) -> None:
         runner.call("worker_return_job", p_job=job["id"], p_attempt=1)
 
 
-def test_a_restarted_process_reports_what_it_found(world: World, org: Organization) -> None:
+def test_a_restarted_process_reports_on_the_jobs_that_it_found(world: World, org: Organization) -> None:
     old = org.runner("r1", is_assigned_to_all_modules=True, capacity=3)
     found, forgotten = org.enqueue("a/b"), org.enqueue("a/c")
     old.claim(2)

@@ -1,4 +1,4 @@
-"""64 connections, 600 jobs (2,000 in `make test-all`), random rules: what the database gives to whom, checked against a model of the rules.
+"""64 connections, 600 jobs (2,000 in `make test-all`), random rules: granted claims are checked against a model of the rules.
 
 `RUNYARD_CLAIM_SEED` tries another world than the usual one.
 """
@@ -63,7 +63,7 @@ class Yard:
         return [worker for worker in self.workers if any(s.is_resting for s in self.seats if s.worker is worker)]
 
     def takers(self, job: ModelJob) -> list[RandomRunner]:
-        """The nearest of those who can take the job when all are idle."""
+        """The nearest of those that can claim the job when all are idle."""
         return [worker for worker in self.workers if may_claim(worker, job, self.workers, self.rules)]
 
     def leftovers(self) -> list[ModelJob]:
@@ -221,7 +221,7 @@ def check_exclusion(yard: Yard) -> None:
             used[seat_of.pop(job)] -= 1
 
 
-def test_many_claimers_take_everything_once_and_by_the_rules(yard: Yard) -> None:
+def test_many_claimers_claim_every_job_once_and_by_the_rules(yard: Yard) -> None:
     work_off(yard, is_first_act=True)
     resting = yard.resting
     stuck = [job for job in yard.leftovers() if any(w not in resting for w in yard.takers(job))]

@@ -110,7 +110,7 @@ def test_many_modules_are_enqueued_under_one_lock(site: tuple[World, Organizatio
 
 
 def test_a_claim_from_many_lanes_evaluates_each_nearer_runner_once(site: tuple[World, Organization, Runner]) -> None:
-    """Which runner goes first is one statement for all lanes, and no version is compared where none is required."""
+    """One statement finds the first runner for all lanes, and no version is compared where none is required."""
     world, org, runner = site
     nearer = [org.runner(f"near-{n}", assignments=[f"team-{n}"]) for n in range(1, GROUPS + 1)]
     start(org)

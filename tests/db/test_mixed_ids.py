@@ -15,7 +15,7 @@ FUNCTIONS = """
 select proname, coalesce(proargnames, '{}'), array(select format_type(t, null) from unnest(proargtypes) as t), pronargs - pronargdefaults
 from pg_proc where pronamespace = 'public'::regnamespace and has_function_privilege('authenticated', oid, 'execute')
 """
-# Lists, in which what is not the caller's own is not found: no refusal.
+# Lists, in which things of others are not found: no refusal.
 FIND_NOTHING = {"change_runners", "fleet_overview", "list_git_deliveries"}
 ARRAYS = {"p_modules": "modules", "p_workers": "workers"}
 
@@ -48,7 +48,7 @@ def pair(postgres_server: Server, module_database: str) -> Iterator[Pair]:
     database.close()
 
 
-def test_nothing_of_another_organisation_is_taken_with_things_of_ones_own(pair: Pair) -> None:
+def test_calls_that_mix_in_a_thing_of_another_organisation_are_refused(pair: Pair) -> None:
     wrong: list[tuple[Any, ...]] = []
     tried = 0
     for function, names, kinds, needed in pair.mine.world.owner.rows(FUNCTIONS):
@@ -63,7 +63,7 @@ def test_nothing_of_another_organisation_is_taken_with_things_of_ones_own(pair: 
 
 
 def answer(pair: Pair, function: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What the owner is told; whatever it did is undone."""
+    """Return the answer to the owner; all effects of the call are undone."""
     owner = pair.mine.callers["owner"]
     try:
         with owner.connection.transaction(force_rollback=True):

@@ -12,7 +12,7 @@ from tests.db.world import Caller, Organization, Runner, World
 from tests.support.extent import soak_seconds
 
 MODULES = [f"{group}/m{number}" for group in ("a", "a/b", "x") for number in range(4)]
-# What callers may rightly be told while others change things under their feet.
+# Refusals that callers may rightly get while others change the same things.
 FAIR = {"RY404", "RY409", "RY410", "RY401", "RY423", "RY422"}
 
 

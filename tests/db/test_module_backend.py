@@ -88,7 +88,7 @@ def test_one_call_brings_in_the_states_of_many_modules_or_of_none(org: Organizat
         org.owner.call("enqueue_jobs", **several)
 
 
-def test_nothing_is_applied_by_itself_after_a_state_has_come_in(
+def test_nothing_is_applied_automatically_after_a_state_was_brought_in(
     world: World, org: Organization, runner: Runner
 ) -> None:
     module = org.module("a/b", auto_apply=True)

@@ -1,4 +1,4 @@
-"""Groups and modules: what people write is checked, and queued jobs keep what they had."""
+"""Groups and modules: input of people is checked, and queued jobs keep their values."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_only_named_fields_change(org: Organization) -> None:
         {"extra_files": [{"path": "a", "content": "x" * 2**20}]},
     ],
 )
-def test_what_no_runner_could_run_is_refused(org: Organization, spec: dict[str, Any]) -> None:
+def test_invalid_fields_of_a_module_are_refused(org: Organization, spec: dict[str, Any]) -> None:
     with refused("RY422"):
         org.module("platform/vpc", **spec)
     module = org.module("platform/other")
@@ -90,7 +90,7 @@ def test_nothing_is_made_below_a_module(org: Organization, below: str) -> None:
     assert org.owner.rows("select path from public.groups") == ["platform"]
 
 
-def test_removal_asks_for_the_name_and_waits_for_jobs(org: Organization) -> None:
+def test_removal_requires_the_name_and_the_end_of_all_jobs(org: Organization) -> None:
     module = org.module("platform/vpc")
     with refused("RY422", "The name does not match."):
         org.owner.call("delete_module", p_module=module, p_confirm_name="vpd")
@@ -151,7 +151,7 @@ def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) ->
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True), ("admin", True)])
-def test_who_may_write_modules(org: Organization, role: str, may: bool) -> None:
+def test_operators_and_admins_may_create_modules_and_viewers_may_not(org: Organization, role: str, may: bool) -> None:
     member = org.member(role)
     arguments = {"p_org": org.id, "p_group_path": "platform", "p_name": "vpc"}
     if may:

@@ -76,7 +76,7 @@ def test_a_job_that_needs_attention_and_then_failed_notifies_in_order(world: Wor
     assert "job.failed" in [one["event"] for one in lease(world, org)]
 
 
-def test_drift_is_told_when_it_is_new(org: Organization) -> None:
+def test_a_notification_of_drift_is_sent_only_when_the_drift_is_new(org: Organization) -> None:
     wanted = rule(org, "module.drift")
     runner = org.runner("r", is_assigned_to_all_modules=True)
     for found in (True, True, False, True):
@@ -85,7 +85,7 @@ def test_drift_is_told_when_it_is_new(org: Organization) -> None:
     assert events(org, wanted) == ["module.drift", "module.drift"]
 
 
-def test_a_runner_that_was_stopped_is_not_lost_and_one_that_is_degraded_is_told_once(
+def test_a_stopped_runner_is_not_reported_as_lost_and_a_degraded_one_is_reported_once(
     world: World, org: Organization
 ) -> None:
     org.module("a/x"), org.module("b/y")
@@ -158,7 +158,7 @@ def fail_jobs(org: Organization, count: int) -> None:
         runner.finish(runner.claim_one(), "FAILED")
 
 
-def test_a_sender_that_dies_loses_nothing_and_cannot_end_what_another_sends(world: World, org: Organization) -> None:
+def test_a_dead_sender_loses_no_message_and_cannot_end_the_delivery_of_another(world: World, org: Organization) -> None:
     rule(org)
     fail_jobs(org, 1)
     (first,) = lease(world, org)
@@ -173,7 +173,7 @@ def test_a_sender_that_dies_loses_nothing_and_cannot_end_what_another_sends(worl
     assert end(world, second, "FAILED") == "GONE"
 
 
-def test_what_waits_for_a_receiver_goes_out_once_it_answers_again(world: World, org: Organization) -> None:
+def test_waiting_messages_are_sent_once_their_receiver_answers_again(world: World, org: Organization) -> None:
     answers_again, stays_away = rule(org), rule(org)
     fail_jobs(org, 4)
     for message in lease(world, org):
@@ -214,7 +214,7 @@ def test_failures_are_tried_again_with_growing_pauses_and_given_up_at_last(world
     assert whole[0] >= 8
     assert waits[0] <= 12
     assert waits[8] > 7 * 3600
-    # By hand it goes again, with the same id.
+    # By hand it is sent again, with the same id.
     delivery = org.owner.one("select id from public.deliveries where rule_id = %s", wanted)
     org.owner.call("redeliver", p_delivery=delivery)
     (again,) = lease(world, org)
@@ -252,7 +252,7 @@ def test_another_receiver_that_answers_ends_no_pause(world: World, org: Organiza
     assert lease(world, org) == []
 
 
-def test_a_slow_receiver_does_not_take_all_senders(world: World, org: Organization) -> None:
+def test_a_slow_receiver_does_not_occupy_all_senders(world: World, org: Organization) -> None:
     slow, quick = rule(org), rule(org, "job.failed")
     fail_jobs(org, 12)
     rules = [one["id"] for one in lease(world, org)]
@@ -348,7 +348,7 @@ def test_a_wrong_rule_is_refused(org: Organization, spec: dict[str, Any], code: 
     assert org.owner.call("list_notification_rules", p_org=org.id) == []
 
 
-def test_there_is_an_end_to_how_many_rules_an_organisation_has(org: Organization) -> None:
+def test_the_number_of_rules_of_an_organisation_is_limited(org: Organization) -> None:
     for _ in range(200):
         rule(org, "job.failed")
     with refused("RY429", "An organisation has at most 200 rules."):
@@ -363,7 +363,7 @@ def test_there_is_an_end_to_how_many_rules_an_organisation_has(org: Organization
         ("test_notification_rule", {}),
     ],
 )
-def test_a_rule_of_others_is_as_if_it_were_not_there(
+def test_a_rule_of_another_organisation_is_not_found(
     world: World, org: Organization, function: str, arguments: dict[str, Any]
 ) -> None:
     other = world.organization()
@@ -373,7 +373,7 @@ def test_a_rule_of_others_is_as_if_it_were_not_there(
     assert [row["is_on"] for row in other.owner.call("list_notification_rules", p_org=other.id)] == [True]
 
 
-def test_a_delivery_of_others_is_as_if_it_were_not_there(world: World, org: Organization) -> None:
+def test_a_delivery_of_another_organisation_is_not_found(world: World, org: Organization) -> None:
     other = world.organization()
     sent = other.owner.call("test_notification_rule", p_rule=rule(other))
     for unknown in (sent["id"], 2**62):
@@ -388,7 +388,7 @@ def test_a_page_of_the_log_has_a_length_and_a_status_that_exists(org: Organizati
 
 
 @pytest.mark.parametrize("limit", [0, 101, None])
-def test_a_sender_takes_some_messages(world: World, limit: int | None) -> None:
+def test_a_sender_leases_1_to_100_messages(world: World, limit: int | None) -> None:
     with refused("RY422", "A sender takes 1 to 100 messages."):
         world.service.call("lease_deliveries", p_limit=limit)
 

@@ -76,9 +76,7 @@ def test_many_jobs_have_numbers_in_the_order_of_their_modules(world: World, org:
     assert [(row["number"], row["module_id"]) for row in made] == list(enumerate(modules, start=1))
 
 
-def test_those_who_enqueue_at_once_do_not_wait_for_each_other_and_share_no_number(
-    world: World, org: Organization
-) -> None:
+def test_simultaneous_requests_do_not_wait_for_each_other_and_share_no_number(world: World, org: Organization) -> None:
     org.module("slow/a")
     people = [org.member("operator") for _ in range(4)]
     modules = [org.module(f"quick/m{place}") for place in range(4)]
@@ -114,7 +112,7 @@ def test_a_restored_organisation_counts_on(world: World, org: Organization) -> N
     assert number(world, org.enqueue("a/b")) == last + 1
 
 
-def test_a_counter_goes_with_its_organisation(world: World) -> None:
+def test_a_counter_is_removed_with_its_organisation(world: World) -> None:
     org = world.organization()
     org.enqueue("a/b")
     counter = world.owner.one("select private.job_counter(%s)::text", org.id)

@@ -16,7 +16,7 @@ STATE = {
 
 @pytest.fixture
 def job(world: World, org: Organization) -> tuple[Caller, dict[str, Any]]:
-    """What a job of apps/site runs, while platform/network has a state."""
+    """The engine of a job of apps/site, while platform/network has a state."""
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("platform/network")
     first = runner.claim_one()
@@ -56,7 +56,7 @@ def test_outputs_are_read_by_grant_alone_and_without_resources(
 
 
 @pytest.mark.parametrize("wrong", [{"p_path": "platform/nowhere"}, {"p_org": "another"}])
-def test_what_is_not_there_looks_like_what_is_not_granted(
+def test_an_unknown_module_is_refused_like_one_without_a_grant(
     org: Organization, job: tuple[Caller, dict[str, Any]], wrong: dict[str, Any]
 ) -> None:
     engine, asked = job

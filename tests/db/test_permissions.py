@@ -1,4 +1,4 @@
-"""Everybody at every door: the list of doors comes from the catalogue, so a new one fails until it is listed here."""
+"""Every caller tries every function: the list comes from the catalogue, so a new one fails until it is listed here."""
 
 import re
 import uuid
@@ -45,7 +45,7 @@ def build(world: World) -> Site:
     org.owner.call("lock_module", p_module=org.module("a/d"), p_reason="frozen")
     world.service.call("publish_release", p_spec={"version": "1.0.0"})
     things = fill(world, org, holder, job, unapproved)
-    # Trying every door takes longer than a lease.
+    # Trying every function takes longer than a lease.
     world.owner.connection.execute("update private.live_jobs set lease_until = now() + interval '1 day'")
     callers: dict[str, Caller] = {role: org.member(role) for role in RANKS[:-1]}
     callers |= {f"account {role}": org.acting(org.account(role)) for role in RANKS[:-1]}
@@ -59,13 +59,13 @@ def build(world: World) -> Site:
 
 
 def ask_for_an_apply(org: Organization) -> int:
-    """A job that waits for approval, asked for by nobody who is at the doors: who asks does not approve."""
+    """A job that waits for approval, requested by none of the callers: the requester does not approve."""
     asked = org.member("operator").call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=org.modules["a/b"])
     return int(asked["id"])
 
 
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
-    """One of everything, by the name of the argument that asks for it."""
+    """One of everything, by the name of the argument that requires it."""
     org.owner.call("grant_outputs", p_module=org.modules["a/c"], p_reader=org.modules["a/b"])
     ends = {"p_consumer": org.modules["a/c"], "p_producer": org.modules["a/b"]}
     org.owner.call("set_dependency", **ends, p_options={"bindings": {"x": "y"}})
@@ -145,7 +145,7 @@ def site(postgres_server: Any, module_database: str) -> Any:
 
 
 # What a call needs beyond the things that its argument names say.
-# Calls that ask for no role: they concern the caller, or prove themselves by a secret.
+# Calls that require no role: they concern the caller, or prove themselves by a secret.
 ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
@@ -159,7 +159,7 @@ FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "w
 
 
 def functions(world: World) -> dict[str, dict[str, Any]]:
-    """Every public function: its arguments without defaults, who may execute it, and what its comment says."""
+    """Every public function: its arguments without defaults, the roles that may execute it, and its comment."""
     found = world.owner.rows(
         """select p.proname, p.proargnames[1:p.pronargs - p.pronargdefaults], obj_description(p.oid), array(
             select r from unnest(array['anon', 'authenticated', 'service_role', 'worker', 'executor', 'engine']) as r
@@ -170,7 +170,7 @@ def functions(world: World) -> dict[str, dict[str, Any]]:
 
 
 def arguments_of(site: Site, function: str, needs: list[str]) -> dict[str, Any]:
-    """What a function is called with: the organisation's things by the names of its arguments, and what else it needs."""
+    """Return a function's arguments: the organisation's things by the names of the arguments, and the others that it needs."""
     given = ARGUMENTS.get(function, {})
     return {name: site.things[name] for name in needs if name in site.things} | {
         key: site.things.get(value, value) if isinstance(value, str) else value for key, value in given.items()
@@ -197,9 +197,9 @@ def test_each_function_is_for_exactly_one_kind_of_caller(site: Site) -> None:
     assert kinds == {("authenticated",), ("service_role",), ("worker",), ("executor", "worker"), ENGINES}
 
 
-def test_users_doors(site: Site) -> None:
+def test_functions_for_people_check_the_role_of_the_caller(site: Site) -> None:
     """Roles below the one that the comment names are refused, the others not, be they held by a person or by a service
-    account; strangers and processes never get in."""
+    account; strangers and processes are always refused."""
     wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if about["roles"] != ["authenticated"] or function in FOR_EVERYBODY:
@@ -218,7 +218,7 @@ def test_users_doors(site: Site) -> None:
     assert wrong == []
 
 
-def test_everybodys_doors(site: Site) -> None:
+def test_functions_for_everybody_need_a_signed_in_person_and_no_role(site: Site) -> None:
     for function in FOR_EVERYBODY:
         got = outcomes(site, function, functions(site.world)[function]["needs"])
         assert got["viewer"] == got["stranger"] == ("RY404" if function in WITH_A_SECRET else "ok")
@@ -226,8 +226,8 @@ def test_everybodys_doors(site: Site) -> None:
         assert got["anon"] == got["holder"] == got["service"] == "42501"
 
 
-def test_runners_doors(site: Site) -> None:
-    """The holder of the attempt gets in; another runner, a foreign one and a revoked one do not; people never."""
+def test_functions_for_runners_are_refused_to_people_and_to_runners_without_the_attempt(site: Site) -> None:
+    """The holder of the attempt is admitted; another runner, a foreign one and a revoked one are not; people never."""
     wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if "worker" not in about["roles"]:
@@ -252,7 +252,7 @@ def test_runners_doors(site: Site) -> None:
     assert wrong == []
 
 
-def test_what_a_job_runs_reads_its_state_and_does_nothing_else(site: Site) -> None:
+def test_an_engine_may_only_read_states_and_outputs(site: Site) -> None:
     assert {name for name, about in functions(site.world).items() if "engine" in about["roles"]} == {
         "worker_state_get",
         "worker_outputs_get",
@@ -260,7 +260,7 @@ def test_what_a_job_runs_reads_its_state_and_does_nothing_else(site: Site) -> No
 
 
 @pytest.mark.parametrize("role", ["executor", "engine"])
-def test_an_executor_or_an_engine_is_held_to_its_own_job(site: Site, role: str) -> None:
+def test_an_executor_or_an_engine_is_limited_to_its_own_job(site: Site, role: str) -> None:
     worker, session = site.things["p_worker"], site.things["p_session"]
     foreign = site.world.caller(role, sub=worker, sid=session, job="999", att="1")
     for function, about in functions(site.world).items():
@@ -268,7 +268,7 @@ def test_an_executor_or_an_engine_is_held_to_its_own_job(site: Site, role: str) 
             assert attempt(foreign, site, function, about["needs"]) == "RY403", function
 
 
-def test_service_doors(site: Site) -> None:
+def test_functions_for_the_service_refuse_everybody_else(site: Site) -> None:
     wrong: list[tuple[str, ...]] = []
     for function, about in functions(site.world).items():
         if about["roles"] == ["service_role"]:
@@ -328,8 +328,8 @@ def test_no_table_can_be_written_by_anybody(site: Site) -> None:
                 assert caught.value.sqlstate == "42501", (name, statement)
 
 
-def test_every_verb_is_asked_for_and_every_question_has_a_verb(world: World) -> None:
-    """An unknown verb would fail at run time; one that nobody asks for protects nothing."""
+def test_every_verb_is_checked_somewhere_and_every_check_names_a_known_verb(world: World) -> None:
+    """An unknown verb would fail at run time; one that nothing checks protects nothing."""
     bodies = world.owner.rows("select prosrc from pg_proc where pronamespace = 'private'::regnamespace")
     policies = world.owner.rows("select qual from pg_policies where schemaname = 'public'")
     known = set(world.owner.rows("select verb from private.verbs"))

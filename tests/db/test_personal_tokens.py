@@ -1,4 +1,4 @@
-"""Personal tokens: a person's programs act as that person, until the token, the membership or the account goes."""
+"""Personal tokens: a person's programs act as that person, until the token, the membership or the account ends."""
 
 import uuid
 from typing import Any
@@ -24,7 +24,7 @@ def make(person: Caller, text: str, **more: Any) -> dict[str, Any]:
 
 
 def acting(world: World, text: str) -> Caller:
-    """The holder of the token, with what the edge function gives for it now."""
+    """The holder of the token, with the claims that the edge function gives for it now."""
     owner = world.service.call("use_personal_token", p_token_hash=sha256(text))
     claims = {"sub": owner["user_id"], "email": owner["email"], "personal_token": owner["id"]}
     return world.caller("authenticated", **claims)
@@ -45,7 +45,7 @@ def test_a_token_acts_as_its_owner_with_the_role_of_today(world: World, org: Org
     assert program.rows("select 1 from public.modules") == []
 
 
-def test_it_is_listed_without_what_lets_anybody_in(world: World, org: Organization, secret: str) -> None:
+def test_a_token_is_listed_without_its_hash(world: World, org: Organization, secret: str) -> None:
     made = make(org.owner, secret)
     (listed,) = org.owner.call("my_personal_tokens")
     assert listed == made | {"last_used_at": None}
@@ -57,7 +57,7 @@ def test_it_is_listed_without_what_lets_anybody_in(world: World, org: Organizati
 
 
 @pytest.mark.parametrize("what", ["revoked", "expired"])
-def test_one_that_is_void_does_nothing_from_that_moment(
+def test_a_revoked_or_expired_token_does_nothing_from_that_moment(
     world: World, org: Organization, what: str, secret: str
 ) -> None:
     made = make(org.owner, secret)
@@ -86,7 +86,7 @@ def test_a_closed_accounts_token_is_exchanged_for_nothing(
     assert world.service.call("use_personal_token", p_token_hash=sha256(secret)) is None
 
 
-def test_tokens_go_with_the_account(world: World, secret: str) -> None:
+def test_personal_tokens_are_removed_with_the_account(world: World, secret: str) -> None:
     person = world.user()
     make(person, secret)
     world.owner.connection.execute("delete from auth.users where id = %s", [person.id])
@@ -103,7 +103,9 @@ def test_a_token_makes_no_token_and_confirms_no_login(world: World, org: Organiz
     program.call("revoke_personal_token", p_token=program.call("my_personal_tokens")[0]["id"])
 
 
-def test_a_token_stands_for_both_steps_and_one_step_makes_none(world: World, org: Organization, secret: str) -> None:
+def test_a_token_counts_as_both_steps_and_a_session_with_one_step_creates_none(
+    world: World, org: Organization, secret: str
+) -> None:
     make(org.owner, secret)
     add_factor(world, org.owner.id)
     assert acting(world, secret).call("my_organizations")
@@ -111,7 +113,7 @@ def test_a_token_stands_for_both_steps_and_one_step_makes_none(world: World, org
         make(org.owner, secret + "2")
 
 
-def test_a_claimed_token_of_somebody_else_is_none(
+def test_the_id_of_somebody_elses_token_is_refused(
     world: World, org: Organization, other_org: Organization, secret: str
 ) -> None:
     made = make(other_org.owner, secret)
@@ -120,7 +122,7 @@ def test_a_claimed_token_of_somebody_else_is_none(
         thief.call("my_organizations")
 
 
-def test_what_is_refused(world: World, org: Organization, secret: str) -> None:
+def test_invalid_foreign_and_surplus_tokens_are_refused(world: World, org: Organization, secret: str) -> None:
     for days in (0, 366, -1, None):
         with refused("RY422", "A personal token is valid for 1 to 365 days."):
             make(org.owner, secret, p_days=days)

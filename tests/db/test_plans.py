@@ -1,8 +1,8 @@
-"""EXPLAIN guards: with large tables every hot statement goes through its index, also where it was planned when they were empty.
+"""EXPLAIN guards: with large tables every hot statement uses its index, also where it was planned when they were empty.
 
 Tables have 30,000 queued and 30,000 finished jobs here, enough for the planner to prefer an index and for a wrong plan to show
-(the last test proves that one would); `RUNYARD_PLAN_SCALE=1` takes a million of each and 5,000 runners, as `benchmarks/database` does
-with `--full`. What statements read, and not how, is asked in test_rows_read.py.
+(the last test proves that one would); `RUNYARD_PLAN_SCALE=1` uses a million of each and 5,000 runners, as `benchmarks/database` does
+with `--full`. The rows that statements read, and not their plans, are checked in test_rows_read.py.
 """
 
 import json
@@ -56,7 +56,7 @@ def big(postgres_server: Server, module_database: str) -> Iterator[tuple[World, 
 
 
 def explain_on(caller: Caller) -> list[dict[str, Any]]:
-    """Let this connection tell the plan of every statement that its calls run."""
+    """Let this connection report the plan of every statement that its calls run."""
     plans: list[dict[str, Any]] = []
 
     def keep(notice: Any) -> None:
@@ -92,7 +92,7 @@ def scans(plans: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def watcher(big: tuple[World, Organization, Runner]) -> Iterator[Any]:
-    """Connections of this test tell their plans."""
+    """Connections of this test report their plans."""
     world, _, _ = big
     admin = world.database.connect("supabase_admin")
     settings = {
@@ -124,7 +124,7 @@ def worker_caller(world: World, runner: Runner) -> Runner:
     )
 
 
-def test_what_a_runner_calls_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+def test_calls_of_runners_use_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, _, runner = big
     caller = worker_caller(world, runner)
     plans = watcher(caller)
@@ -140,7 +140,7 @@ def test_what_a_runner_calls_goes_through_indexes(big: tuple[World, Organization
     assert scans(plans) == []
     ready = [node for plan in plans for node in nodes(plan) if node.get("Index Name") == "live_jobs_ready_idx"]
     assert ready, "the claim does not use its index"
-    # What was sorted, not what the planner feared: of a limit that it does not know it takes a tenth of the lane.
+    # The rows that were sorted, not those that the planner expected: for an unknown limit it assumes a tenth of the lane.
     assert [
         node
         for plan in plans
@@ -169,7 +169,7 @@ def test_a_connection_that_planned_with_an_empty_table_claims_as_quickly(
     assert 0 < read < 500
 
 
-def test_what_pages_ask_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+def test_queries_of_pages_use_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, org, _ = big
     person = Caller(world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email}))
     plans = watcher(person)
@@ -195,7 +195,7 @@ def test_what_pages_ask_goes_through_indexes(big: tuple[World, Organization, Run
     assert scans(plans) == []
 
 
-def test_enqueueing_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+def test_enqueueing_uses_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, org, _ = big
     person = Caller(world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email}))
     plans = watcher(person)
@@ -213,7 +213,7 @@ def job_scans(plans: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [found for found in scans(plans) if found[0] in ("provision_jobs", "job_events")]
 
 
-def test_removing_a_runner_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+def test_removing_a_runner_uses_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, org, _ = big
     org.group("doomed")
     doomed = org.runner("doomed", assignments=["doomed"])
@@ -227,7 +227,7 @@ def test_removing_a_runner_goes_through_indexes(big: tuple[World, Organization, 
     assert job_scans(plans) == []
 
 
-def test_the_sweep_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+def test_the_sweep_uses_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, _, _ = big
     world.up_for_long()
     service = Caller(world.database.connect("service_role"))

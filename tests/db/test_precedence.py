@@ -80,7 +80,7 @@ def fleet(fresh_world: World) -> tuple[World, Organization, dict[str, Runner]]:
 
 
 def winner(runners: dict[str, Runner]) -> str | None:
-    """Who gets the job, when all of them ask, the farthest first."""
+    """Return the place of the runner that gets the job when all of them try to claim it, the farthest first."""
     for place in reversed(PLACES):
         if place in runners and runners[place].claim():
             return place
@@ -139,7 +139,7 @@ def test_a_nearer_runner_without_the_label_does_not_count(org: Organization) -> 
     assert len(far.claim()) == 1
 
 
-def test_when_the_nearer_runner_is_free_again_it_goes_first_again(world: World, org: Organization) -> None:
+def test_a_nearer_runner_has_precedence_again_once_it_is_free(world: World, org: Organization) -> None:
     near_module = MODULE
     org.module(near_module)
     near, far = org.runner("near", assignments=["spectre"]), org.runner("far", is_assigned_to_all_modules=True)
@@ -186,7 +186,7 @@ def test_a_job_about_a_runner_is_not_run_by_that_runner(fresh_world: World) -> N
     assert shared.claim_one()["id"] == removal["id"]
 
 
-def test_a_new_type_of_job_goes_only_to_runners_that_accept_it(fresh_world: World) -> None:
+def test_only_runners_that_accept_a_new_type_of_job_get_it(fresh_world: World) -> None:
     """Runners that were registered before the type existed do not accept it."""
     org = fresh_world.organization()
     older = org.runner("older", is_assigned_to_all_modules=True)

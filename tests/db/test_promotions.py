@@ -67,7 +67,7 @@ def test_plan_of_another_commit_waits_until_staging_has_it(world: World, org: Or
     assert runner.claim_one()["id"] == apply
 
 
-def test_module_that_applies_by_itself_follows_staging(world: World, org: Organization, runner: Runner) -> None:
+def test_a_module_with_auto_apply_follows_staging(world: World, org: Organization, runner: Runner) -> None:
     org.owner.call("update_module", p_module=org.modules["a/production"], p_spec={"auto_apply": True})
     ran(org, runner, "a/staging", "APPLY", OLD)
     pushed(world, org, "a/production", NEW)

@@ -147,7 +147,7 @@ def test_a_reading_that_finds_nothing_new_answers_a_pull_request(site: Site) -> 
     assert (row["verdict"], row["reason"]) == ("NOTHING", "Nothing has changed since the last reading.")
 
 
-def test_a_plan_of_a_pull_request_says_nothing_about_drift(site: Site) -> None:
+def test_a_plan_of_a_pull_request_does_not_change_the_recorded_drift(site: Site) -> None:
     world, org, runner, _ = site
     drifted = "update public.modules set drift_since = now(), drift_resources = 1 where id = %s"
     world.owner.connection.execute(drifted, [org.modules["net/vpc"]])

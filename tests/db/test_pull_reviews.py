@@ -99,7 +99,7 @@ def test_all_approvals_are_needed_and_the_author_gives_none(site: Site) -> None:
     assert (world.job(apply)["status"], world.job(apply)["approvals_received"]) == ("AWAITING_APPROVAL", 1)
 
 
-def test_a_review_of_somebody_who_left_does_not_count(site: Site) -> None:
+def test_a_review_of_a_former_member_does_not_count(site: Site) -> None:
     world, org, _, _ = site
     plan, member = planned_pull(site), org.member("operator")
     member.call("approve_job", p_job=plan["id"], p_decision="approve")

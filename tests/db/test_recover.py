@@ -1,11 +1,9 @@
-"""What a process that was started again no longer knows about."""
+"""Jobs that a restarted process no longer knows about."""
 
 from tests.db.world import Organization, World
 
 
-def test_a_claim_that_a_process_did_not_live_to_read_goes_back_when_it_is_started_again(
-    world: World, org: Organization
-) -> None:
+def test_a_claim_that_its_process_never_read_is_queued_again_after_a_restart(world: World, org: Organization) -> None:
     old = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     unread = org.enqueue("a/b")
     old.claim_one()

@@ -1,4 +1,4 @@
-"""The generated reference pages say what the database says."""
+"""The generated reference pages agree with the database."""
 
 import psycopg
 import pytest

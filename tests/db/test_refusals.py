@@ -1,4 +1,4 @@
-"""Refusals that no story elsewhere meets: what was asked, the code, and the words that a person reads."""
+"""Refusals that no other test covers: the request, the code, and the message that a person reads."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
 
 
 def owner(function: str, **arguments: Any) -> Ask:
-    """The owner asks for this in their organisation."""
+    """The owner requests this in their organisation."""
     return lambda org: org.owner.call(function, p_org=org.id, **arguments)
 
 
@@ -355,13 +355,13 @@ TOO_LARGE: list[Ask] = [
 
 
 @pytest.mark.parametrize("ask", TOO_LARGE)
-def test_what_is_too_large_is_refused(org: Organization, ask: Ask) -> None:
+def test_values_that_are_too_large_are_refused(org: Organization, ask: Ask) -> None:
     with refused("RY422"):
         ask(org)
 
 
 @pytest.mark.parametrize("what", PEOPLE)
-def test_people_learn_what_is_wrong(org: Organization, what: str) -> None:
+def test_each_refusal_of_a_person_has_its_code_and_message(org: Organization, what: str) -> None:
     code, words, ask = PEOPLE[what]
     with refused(code) as caught:
         ask(org)
@@ -391,7 +391,7 @@ def refusals() -> set[str]:
 
 
 def words_of_tests() -> set[str]:
-    """Every string that stands in a test of the database."""
+    """Every string in a test of the database."""
     trees = [ast.parse(file.read_text()) for file in Path(__file__).parent.glob("*.py")]
     return {
         node.value

@@ -1,4 +1,4 @@
-"""Refusals that a runner meets and no story elsewhere: what it asked, the code, and the words in its log."""
+"""Refusals of runners that no other test covers: the request, the code, and the message in the log."""
 
 from collections.abc import Callable
 from typing import Any
@@ -99,7 +99,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.parametrize("what", RUNNERS)
-def test_runners_are_told_what_is_wrong(org: Organization, what: str) -> None:
+def test_each_refusal_of_a_runner_has_its_code_and_message(org: Organization, what: str) -> None:
     code, words, ask = RUNNERS[what]
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
@@ -109,7 +109,7 @@ def test_runners_are_told_what_is_wrong(org: Organization, what: str) -> None:
     assert str(caught.value.diag.message_primary).startswith(words)
 
 
-def test_a_runner_that_takes_no_jobs_about_runners_decides_nothing(org: Organization) -> None:
+def test_a_runner_that_accepts_no_jobs_about_runners_cannot_read_scaling_inputs(org: Organization) -> None:
     runner = org.runner("r1", accepted_job_types=["PLAN"])
     with refused("RY403", "This runner does not accept jobs about runners."):
         runner.call("worker_scaling_inputs")

@@ -1,4 +1,4 @@
-"""What runners report is what pages can read: objects and lists of a size, refused with words otherwise."""
+"""Reports of runners have shapes that pages can read: objects and lists of limited size, refused with a message otherwise."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_an_end_has_a_shape(world: World, runner: Runner, job: dict[str, Any], c
     assert world.status(job["id"]) == "CLAIMED"
 
 
-def test_what_runners_really_send_is_taken(world: World, runner: Runner, job: dict[str, Any]) -> None:
+def test_realistic_reports_are_accepted(world: World, runner: Runner, job: dict[str, Any]) -> None:
     step = {"name": "plan", "title": "Plan", "phase": "PLAN", "status": "RUNNING", "first_seq": 1}
     summary = {"create": 1, "resources": [{"address": f"a.b[{n}]", "action": "create"} for n in range(2000)]}
     runner.report(job, "PLAN", p_steps=[step] * 40, p_plan_summary=summary)
@@ -80,7 +80,7 @@ def test_null_is_nothing(world: World, runner: Runner, job: dict[str, Any]) -> N
     assert world.status(job["id"]) == "SUCCEEDED"
 
 
-def test_facts_do_not_add_up(world: World, runner: Runner) -> None:
+def test_the_size_limit_applies_to_the_sum_of_a_runners_facts(world: World, runner: Runner) -> None:
     with refused("RY422", "The runner's facts about its host are not valid."):
         for number in range(3):
             runner.heartbeat(p_facts={f"note{number}": "x" * 30_000})
@@ -88,7 +88,7 @@ def test_facts_do_not_add_up(world: World, runner: Runner) -> None:
     assert world.owner.one(size, runner.instance_id) <= 65536
 
 
-def test_facts_of_a_new_session_do_not_add_up_either(world: World, runner: Runner) -> None:
+def test_the_size_limit_on_facts_applies_across_sessions_of_a_process(world: World, runner: Runner) -> None:
     runner.heartbeat(p_facts={"note": "x" * 40_000})
     with refused("RY422", "The runner's facts about its host are not valid."):
         world.connect_runner(runner.worker_id, boot_id=runner.boot_id, other="x" * 40_000)
@@ -116,7 +116,7 @@ def test_the_totals_of_a_log_have_a_shape(world: World, runner: Runner, job: dic
     assert world.status(job["id"]) == "CLAIMED"
 
 
-def test_gaps_are_found_by_what_is_there_not_by_what_was_announced(
+def test_gaps_are_computed_from_stored_chunks_not_from_the_announced_number(
     world: World, runner: Runner, job: dict[str, Any]
 ) -> None:
     runner.append(job, (2, "b\n"), (3, "c\n"), (7, "g\n"))

@@ -1,4 +1,4 @@
-"""A rollout that somebody stops while one of its jobs ends: both take the job's state before the rollout's row."""
+"""A rollout that somebody stops while one of its jobs ends: both lock the job's state before the rollout's row."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ def site(fresh_world: World) -> tuple[World, Organization, dict[str, list[Runner
 
 @contextmanager
 def finish_at_the_rollout(world: World, runner: Runner, job: dict[str, Any]) -> Iterator[Callable[[], Any]]:
-    """A job's end that has its state, and stops before the rollout's row until the body asks for its answer."""
+    """A job's end that has its state, and stops before the rollout's row until the body requests its answer."""
     world.owner.connection.execute(GATED.encode())
     runner.connection.execute("set test.stops = 'on'")
     with psycopg.connect(world.database.url) as gate, ThreadPoolExecutor(1) as pool:

@@ -1,7 +1,7 @@
-"""What calls and pages read when there is much of everything: rows by an index, never a whole table.
+"""Reads of calls and pages when all tables are large: rows by an index, never a whole table.
 
-The counters of the own transaction are asked, not the planner (test_plans.py does that): they see into functions, and count what was read.
-`RUNYARD_CROWD=1000000` asks the same of a million queued and a million finished jobs.
+The counters of the own transaction are read, not the planner (test_plans.py does that): they see into functions, and count rows read.
+`RUNYARD_CROWD=1000000` checks the same with a million queued and a million finished jobs.
 """
 
 import os
@@ -87,7 +87,7 @@ class Crowd:
 
 
 def rows_read(connection: psycopg.Connection[Any], statement: str, values: dict[str, Any]) -> Counter[str]:
-    """How many rows of each table a statement reads; it is undone afterwards."""
+    """Return the number of rows that a statement reads of each table; it is undone afterwards."""
     with connection.transaction(force_rollback=True):
         # The server hands counts on only now and then: those of earlier statements may still be there.
         before = Counter(dict(connection.execute(READ.encode()).fetchall()))
@@ -103,7 +103,7 @@ def crowd(postgres_server: Server, module_database: str) -> Iterator[Crowd]:
 
 
 def jobs_of(read: Counter[str]) -> dict[str, int]:
-    """What was read of jobs, by table and by index."""
+    """Return the rows that were read of jobs, by table and by index."""
     return {name: rows for name, rows in read.items() if "job" in name}
 
 
@@ -182,7 +182,7 @@ def test_enqueueing_reads_by_numbers_under_plans_that_were_made_for_empty_tables
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_reads_what_it_shows(crowd: Crowd, page: str) -> None:
+def test_a_page_reads_few_rows(crowd: Crowd, page: str) -> None:
     read = crowd.rows_read(crowd.member, PAGES[page])
     assert few(read), read
 
@@ -208,8 +208,8 @@ def test_a_page_of_events_reads_a_page_of_events(crowd: Crowd, filters: str) -> 
         ("list_modules(%(org)s)", "modules"),
     ],
 )
-def test_a_list_reads_its_page_of_what_is_large(crowd: Crowd, call: str, table: str) -> None:
-    """Counts come from an index; every runner or module may be looked at to be found, but only those shown are asked about."""
+def test_a_list_reads_only_its_page_of_large_tables(crowd: Crowd, call: str, table: str) -> None:
+    """Counts come from an index; every runner or module may be read to be found, but details only of those shown."""
     crowd.world.owner.connection.execute("vacuum public.provision_jobs")
     read = crowd.rows_read(crowd.member, f"select public.{call}")
     assert read[table], "the call must have read something, or this shows nothing"
@@ -220,10 +220,10 @@ def test_a_list_reads_its_page_of_what_is_large(crowd: Crowd, call: str, table: 
         "provision_jobs": 8 * FEW if "'m17'" not in call else JOBS // 2,
     }
     if "fleet_overview" in call:
-        # Its counts add up the slots of all that are there; that is one row of each, not five.
+        # Its counts add up the slots of all processes; that is one row of each, not five.
         shown |= {"worker_instances": 2 * RUNNERS + FEW, "heartbeats": 2 * RUNNERS + FEW}
     if "list_runners" in call:
-        # The processes of those shown: for their status, for what is wrong with them, and for themselves.
+        # The processes of those shown: for their status, for their faults, and for themselves.
         shown |= {"worker_instances": 4 * FEW, "heartbeats": 4 * FEW}
     assert {name: rows for name, rows in read.items() if rows > shown.get(name, 10 * RUNNERS)} == {}, read
 

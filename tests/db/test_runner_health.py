@@ -1,4 +1,4 @@
-"""A runner's health beyond what it says of itself: a clock that is off, and slots that stay free while jobs wait."""
+"""A runner's health beyond its own report: a clock that is off, and slots that stay free while jobs wait."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_runner_that_dispatches_needs_no_engine_of_its_own(org: Organization, 
 
 @pytest.fixture
 def idle(world: World, org: Organization) -> Runner:
-    """A runner that sends heartbeats and asks for nothing, while a job that it may take has waited for long."""
+    """A runner that sends heartbeats and claims nothing, while a job that it may claim has waited for long."""
     runner = org.runner("idle", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     for statement in (
@@ -45,7 +45,7 @@ def idlers(org: Organization) -> list[str]:
     return names(runners(org, p_filters={"health": ["takes_no_jobs"]}))
 
 
-def test_a_runner_that_takes_none_of_the_jobs_that_wait_for_it_is_named(org: Organization, idle: Runner) -> None:
+def test_a_runner_that_claims_none_of_its_waiting_jobs_is_reported(org: Organization, idle: Runner) -> None:
     assert idlers(org) == ["idle"]
     assert org.owner.call("runner_facets", p_org=org.id)["counts"]["health"] == {"takes_no_jobs": 1}
     job = idle.claim_one()
@@ -68,13 +68,17 @@ def test_a_runner_that_takes_none_of_the_jobs_that_wait_for_it_is_named(org: Org
         "delete from private.lane_workers",
     ],
 )
-def test_who_has_a_reason_to_take_none_is_not(world: World, org: Organization, idle: Runner, excuse: str) -> None:
+def test_a_runner_with_a_reason_to_claim_none_is_not_reported(
+    world: World, org: Organization, idle: Runner, excuse: str
+) -> None:
     assert idlers(org) == ["idle"]
     world.owner.connection.execute(excuse)
     assert idlers(org) == []
 
 
-def test_neither_in_maintenance_nor_after_a_claim(world: World, org: Organization, idle: Runner) -> None:
+def test_no_runner_is_reported_during_maintenance_or_after_a_claim(
+    world: World, org: Organization, idle: Runner
+) -> None:
     until = world.owner.one("select now() + interval '1 hour'")
     org.owner.call("set_maintenance", p_org=org.id, p_until=until, p_reason="The network moves.")
     assert idlers(org) == []

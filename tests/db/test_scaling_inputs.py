@@ -1,4 +1,4 @@
-"""What counts as work for a sleeping runner, and who decides about it."""
+"""Jobs that count as work for a sleeping runner, and the runner that decides about it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -80,7 +80,7 @@ def test_a_job_in_its_pause_after_a_loss_does_not_count(site: Site) -> None:
     assert load(world)["waiting"] == 1
 
 
-def test_a_job_that_a_nearer_runner_will_take_does_not_count(site: Site) -> None:
+def test_a_job_for_a_nearer_runner_does_not_count(site: Site) -> None:
     world, org, _, _ = site
     near = org.runner("near", is_assigned_to_all_modules=False)
     org.module("a/b")
@@ -90,14 +90,14 @@ def test_a_job_that_a_nearer_runner_will_take_does_not_count(site: Site) -> None
 
 
 @pytest.mark.parametrize("call", ["drain_worker", "set_worker_disabled"])
-def test_a_runner_that_takes_no_jobs_is_no_capacity(site: Site, call: str) -> None:
+def test_a_drained_or_disabled_runner_is_no_capacity(site: Site, call: str) -> None:
     world, org, _, worker = site
     more = {"p_reason": "maintenance"} if call == "drain_worker" else {"p_disabled": True}
     org.owner.call(call, p_worker=worker, **more)
     assert load(world)["takes_jobs"] is False
 
 
-def test_one_decides_at_a_time_and_the_next_takes_over(site: Site) -> None:
+def test_one_runner_decides_at_a_time_and_another_replaces_it_after_its_lease(site: Site) -> None:
     world, _, shared, worker = site
     second = world.connect_runner(world.shared_worker("second"))
     assert [entry["worker_id"] for entry in shared.call("worker_scaling_inputs")["workers"]] == [worker]
@@ -131,7 +131,7 @@ def test_a_poll_reads_no_queue_of_an_organisation_that_another_decides_about(sit
     assert [entry["load"]["waiting"] for entry in world.scaling_inputs()] == [0, 200]
 
 
-def test_who_is_nearer_is_asked_once_for_a_lane(site: Site) -> None:
+def test_precedence_is_computed_once_for_a_lane(site: Site) -> None:
     world, org, shared, _ = site
     queue(org, 200)
     read = rows_read(shared.connection, "select public.worker_scaling_inputs()", {})
@@ -196,7 +196,7 @@ def test_nothing_waits_for_a_task_while_there_is_maintenance(site: Site) -> None
 
 
 def decides(runner: Runner) -> tuple[bool, int]:
-    """Whether a runner is told that there is something to decide about, and about how many runners it decides now."""
+    """Return whether a runner learns of a decision to make, and the number of runners that it decides about now."""
     answer = runner.call("worker_scaling_inputs")
     return answer["has_cloud"], len(answer["workers"])
 
@@ -221,7 +221,7 @@ def test_a_shared_runner_that_is_kept_for_others_decides_nothing(site: Site) -> 
 
 
 @pytest.mark.parametrize("call", ["drain_worker", "set_worker_disabled"])
-def test_a_runner_that_takes_no_jobs_decides_nothing(site: Site, call: str) -> None:
+def test_a_drained_or_disabled_runner_decides_nothing(site: Site, call: str) -> None:
     _, org, shared, _ = site
     own = org.runner("own")
     more = {"p_reason": "maintenance"} if call == "drain_worker" else {"p_disabled": True}

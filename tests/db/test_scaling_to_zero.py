@@ -1,4 +1,4 @@
-"""Falling asleep and waking up, as the page says it."""
+"""Falling asleep and waking up, as the page shows it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Schedules: times in zones, what was missed, storms, and who may have them."""
+"""Schedules: times in zones, missed times, storms, and the roles that may have them."""
 
 import uuid
 from datetime import datetime
@@ -54,7 +54,7 @@ def test_the_next_times_are_those_of_cron(world: World, cron: str, after: str, t
         ("30 1 * * *", "2026-03-28 12:00Z", ["2026-03-29 01:30", "2026-03-30 00:30"]),
         # 07:30 stays 07:30.
         ("30 7 * * *", "2026-10-24 00:00Z", ["2026-10-24 06:30", "2026-10-25 07:30"]),
-        # Every hour goes on through both, and leaves none out.
+        # Every hour continues through both, and leaves none out.
         ("0 * * * *", "2026-10-24 23:30Z", ["2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00"]),
         ("0 * * * *", "2026-03-28 23:30Z", ["2026-03-29 00:00", "2026-03-29 01:00", "2026-03-29 02:00"]),
         ("*/30 * * * *", "2026-10-25 00:20Z", ["2026-10-25 00:30", "2026-10-25 01:00", "2026-10-25 01:30", "2026-10-25 02:00"]),
@@ -130,7 +130,7 @@ def jobs(org: Organization) -> list[Any]:
     )
 
 
-def test_what_was_missed_is_made_up_for_once_and_says_by_schedule(world: World, org: Organization) -> None:
+def test_missed_times_start_one_job_per_module_that_names_its_schedule(world: World, org: Organization) -> None:
     org.module("a/one"), org.module("a/two"), org.module("b/three")
     schedule(org, "a", cron="*/5 * * * *")
     schedule(org, "b/three", type="PLAN", cron="0 2 * * *", zone=LISBON)
@@ -186,7 +186,7 @@ def test_clocks_that_jump_run_nothing_twice_and_lose_nothing(world: World, org: 
     world.sweep()
     assert org.owner.one("select next_at < now() + interval '25 hours' from public.schedules") is True
     assert jobs(org) == []
-    # It went back by an hour after a run: what ran is not due again.
+    # It was set back by an hour after a run: a schedule that ran is not due again.
     make_due(world, org, "1 second")
     world.sweep()
     world.owner.connection.execute(
@@ -222,7 +222,7 @@ def test_a_thousand_due_at_once_come_after_a_persons_plan(fresh_world: World) ->
     assert org.owner.one("select count(*) from public.job_sets") == 1000
 
 
-def test_who_scheduled_an_apply_does_not_approve_it(world: World, org: Organization) -> None:
+def test_the_author_of_a_schedule_cannot_approve_its_apply(world: World, org: Organization) -> None:
     org.module("a/one", approvals_required=1)
     operator = org.member("operator")
     spec = {"path": "a/one", "type": "APPLY", "cron": "0 2 * * *"}
@@ -235,7 +235,7 @@ def test_who_scheduled_an_apply_does_not_approve_it(world: World, org: Organizat
     org.owner.call("approve_job", p_job=job, p_decision="approve")
 
 
-def test_off_does_not_run_and_says_why(world: World, org: Organization) -> None:
+def test_a_schedule_that_is_off_does_not_run_and_shows_its_reason(world: World, org: Organization) -> None:
     org.module("a/one")
     made = schedule(org, "a")
     org.owner.call("update_schedule", p_schedule=made, p_spec={"is_on": False, "reason": "Until the freeze ends"})
@@ -252,7 +252,7 @@ def test_off_does_not_run_and_says_why(world: World, org: Organization) -> None:
     assert org.owner.call("list_schedules", p_org=org.id) == []
 
 
-def test_what_cannot_run_is_refused(org: Organization) -> None:
+def test_invalid_schedules_are_refused(org: Organization) -> None:
     org.module("a/one")
     operator = org.member("operator")
     for spec, code, words in [
@@ -278,7 +278,7 @@ def test_what_cannot_run_is_refused(org: Organization) -> None:
     ("function", "arguments"),
     [("update_schedule", {"p_spec": {"is_on": False}}), ("remove_schedule", {}), ("run_schedule", {})],
 )
-def test_a_schedule_of_others_is_as_if_it_were_not_there(
+def test_a_schedule_of_another_organisation_is_not_found(
     world: World, org: Organization, function: str, arguments: dict[str, Any]
 ) -> None:
     other = world.organization()
@@ -299,7 +299,7 @@ def test_running_it_again_before_it_is_finished_is_refused(org: Organization) ->
     assert len(jobs(org)) == 1
 
 
-def test_there_is_an_end_to_how_many_schedules_an_organisation_has(world: World, org: Organization) -> None:
+def test_the_number_of_schedules_of_an_organisation_is_limited(world: World, org: Organization) -> None:
     org.module("a/one")
     world.owner.connection.execute(
         "insert into public.schedules (org_id, path, type, cron, zone, next_at, created_by_label)"

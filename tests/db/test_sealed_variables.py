@@ -87,7 +87,7 @@ def test_a_files_inputs_leave_boxes_alone(org: Organization) -> None:
     assert shown["name"] == "password"
 
 
-def test_a_newer_key_takes_the_place_of_the_current_one(org: Organization, other_org: Organization) -> None:
+def test_a_newer_key_replaces_the_current_one(org: Organization, other_org: Organization) -> None:
     old = new_key(org)
     put(org, old["id"])
     new = new_key(org)
@@ -100,13 +100,13 @@ def test_a_newer_key_takes_the_place_of_the_current_one(org: Organization, other
 
 
 @pytest.mark.parametrize("value", ["", "too short", "ä" * 100, BOX + "!"])
-def test_what_is_no_box_is_refused(org: Organization, value: str) -> None:
+def test_a_value_that_is_not_a_sealed_box_is_refused(org: Organization, value: str) -> None:
     key = new_key(org)["id"]
     with refused("RY422", '"password" is not a valid input variable.'):
         put(org, key, value=value)
 
 
-def test_what_is_no_key_or_not_ones_to_make_is_refused(org: Organization) -> None:
+def test_invalid_keys_and_keys_from_operators_are_refused(org: Organization) -> None:
     for wrong in ("", "x", "A" * 44):
         with refused("RY422", "A public key is 32 bytes in base64."):
             org.owner.call("create_sealing_key", p_org=org.id, p_public_key=wrong)

@@ -1,4 +1,4 @@
-"""What is kept of secrets, cloud identities and cloud-hosted runners is made or checked here, no matter who asks."""
+"""Records of secrets, cloud identities and cloud-hosted runners are made or checked in the database, whoever the caller is."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_a_hash_that_would_cost_too_little_or_too_much_is_refused(org: Organizat
 
 
 @pytest.mark.parametrize("cost", ["04", "31"])
-def test_shared_runners_and_deployments_are_no_way_around(world: World, org: Organization, cost: str) -> None:
+def test_hashes_of_shared_runners_and_in_tables_are_checked_too(world: World, org: Organization, cost: str) -> None:
     with refused("RY422", "must come as a bcrypt hash of cost 8 to 12"):
         world.service.call(
             "ensure_shared_worker", p_name="s", p_token_hash=f"$2b${cost}${BODY}", p_token_hint="abcd", p_options={}
@@ -38,7 +38,7 @@ def test_shared_runners_and_deployments_are_no_way_around(world: World, org: Org
 
 
 @pytest.mark.parametrize("cost", ["08", "10", "12"])
-def test_usual_costs_are_taken(org: Organization, cost: str) -> None:
+def test_usual_costs_are_accepted(org: Organization, cost: str) -> None:
     made = org.owner.call(
         "register_worker", p_org=org.id, p_name="r1", p_token_hash=f"$2y${cost}${BODY}", p_token_hint="abcd"
     )
@@ -75,7 +75,9 @@ def test_an_external_id_is_unique_and_stays(world: World, org: Organization) -> 
     assert changed["external_id"] == identity["external_id"]
 
 
-def test_a_cloud_hosted_runner_is_taken_down_first(world: World, org: Organization) -> None:
+def test_removing_a_cloud_hosted_runner_requires_its_removal_from_the_cloud_first(
+    world: World, org: Organization
+) -> None:
     identity = org.cloud_identity()
     made = org.owner.call(
         "deploy_worker", p_org=org.id, p_name="c1", p_cloud_identity=identity, p_region="eu-west-1", p_options={}

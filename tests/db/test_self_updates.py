@@ -1,4 +1,4 @@
-"""Self-hosted runners that update themselves: who may, which jobs they get, and what a silent one leads to."""
+"""Self-hosted runners that update themselves: the permission, their jobs, and the effects of a silent one."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def update(org: Organization, runner: Runner, **more: Any) -> dict[str, Any]:
     return job
 
 
-def test_its_update_is_a_job_that_only_it_can_take(site: tuple[World, Organization, Runner]) -> None:
+def test_the_update_of_a_runner_is_a_job_that_only_it_can_claim(site: tuple[World, Organization, Runner]) -> None:
     world, org, runner = site
     other = world.connect_runner(world.shared_worker(capacity=5))
     queued = update(org, runner)
@@ -52,7 +52,7 @@ def test_its_update_is_a_job_that_only_it_can_take(site: tuple[World, Organizati
 @pytest.mark.parametrize(
     "options", [{}, {"is_assigned_to_all_modules": True}, {"accepted_job_types": ["PLAN"]}, {"labels": ["gpu"]}]
 )
-def test_it_takes_its_own_update_whatever_else_it_serves(fresh_world: World, options: dict[str, Any]) -> None:
+def test_a_runner_claims_its_own_update_whatever_else_it_serves(fresh_world: World, options: dict[str, Any]) -> None:
     org = fresh_world.organization()
     runner = permitted(org, "self", **options)
     publish(fresh_world, "1.1.0", ARTIFACT)
@@ -68,7 +68,7 @@ def test_a_runner_with_eight_of_the_nine_types_finds_its_lane_again(fresh_world:
     assert [runner.claim_one()["id"] for _ in jobs] == jobs
 
 
-def test_given_back_for_the_restart_it_is_finished_by_the_new_version(
+def test_the_new_version_finishes_an_update_that_was_returned_for_the_restart(
     site: tuple[World, Organization, Runner],
 ) -> None:
     world, org, runner = site
@@ -98,9 +98,7 @@ def test_every_instance_gets_its_own_update_one_after_the_other(fresh_world: Wor
 
 
 @pytest.mark.parametrize("facts", [{}, {"self_update": None}, {"self_update": "runyard-worker-plan9-vax"}])
-def test_without_the_permission_or_a_file_for_its_platform_it_is_told_what_to_do(
-    fresh_world: World, facts: dict[str, Any]
-) -> None:
+def test_an_update_without_permission_or_file_is_refused_with_a_hint(fresh_world: World, facts: dict[str, Any]) -> None:
     org = fresh_world.organization()
     runner = fresh_world.connect_runner(org.worker("plain"), **facts)
     publish(fresh_world, "1.1.0", ARTIFACT)
@@ -120,7 +118,7 @@ def test_one_instance_without_the_permission_is_enough_to_refuse(fresh_world: Wo
         update(org, first)
 
 
-def test_a_runner_that_takes_no_jobs_is_not_asked(site: tuple[World, Organization, Runner]) -> None:
+def test_a_drained_runner_gets_no_update(site: tuple[World, Organization, Runner]) -> None:
     _, org, runner = site
     org.owner.call("drain_worker", p_worker=runner.worker_id, p_reason="maintenance")
     with refused("RY409", '" takes no jobs, and its update is one.'):
@@ -152,7 +150,7 @@ def rollout(org: Organization) -> tuple[str, str | None]:
     return row
 
 
-def test_update_all_takes_them_in_waves_with_the_others(site: tuple[World, Organization, Runner]) -> None:
+def test_update_all_updates_self_hosted_runners_in_waves(site: tuple[World, Organization, Runner]) -> None:
     world, org, runner = site
     second = permitted(org, "self-2")
     org.owner.call("update_outdated_workers", p_org=org.id)
@@ -167,7 +165,7 @@ def test_update_all_takes_them_in_waves_with_the_others(site: tuple[World, Organ
     assert world.events(job["id"]).count("returned") == 1
 
 
-def test_one_that_does_not_come_back_fails_its_update_and_pauses_the_rollout(
+def test_a_runner_that_does_not_return_fails_its_update_and_pauses_the_rollout(
     site: tuple[World, Organization, Runner],
 ) -> None:
     world, org, runner = site
@@ -185,7 +183,7 @@ def test_one_that_does_not_come_back_fails_its_update_and_pauses_the_rollout(
     assert rollout(org)[0] == "PAUSED"
 
 
-def test_a_resumed_rollout_leaves_alone_what_is_newer_or_takes_no_jobs(
+def test_a_resumed_rollout_skips_newer_and_drained_runners(
     site: tuple[World, Organization, Runner],
 ) -> None:
     _, org, runner = site

@@ -1,4 +1,4 @@
-"""A session ends with what opened it: a token that expired or was revoked, an account that was removed, disabled, rotated or taken."""
+"""A session ends with its credential: a token that expired or was revoked, an account that was removed, disabled, rotated or detached."""
 
 import uuid
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_an_expired_token_ends_its_sessions(world: World, org: Organization) -> 
     assert_ended(world, runner, job, "its token expired")
 
 
-def test_the_sweep_says_that_the_token_expired(world: World, org: Organization) -> None:
+def test_the_sweep_records_that_the_token_expired(world: World, org: Organization) -> None:
     runner = org.runner("r1", token_expires_at="2999-01-01")
     expire(world, runner)
     world.sweep()
@@ -94,7 +94,7 @@ def test_an_expired_token_opens_no_session(world: World, org: Organization) -> N
         )
 
 
-def test_a_rotated_token_is_good_for_the_overlap_and_so_are_its_sessions(world: World, org: Organization) -> None:
+def test_a_rotated_token_and_its_sessions_are_valid_for_the_overlap(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
@@ -105,7 +105,7 @@ def test_a_rotated_token_is_good_for_the_overlap_and_so_are_its_sessions(world: 
     assert_ended(world, runner, job, "its token expired")
 
 
-def test_a_second_rotation_ends_what_the_oldest_token_opened(world: World, org: Organization) -> None:
+def test_a_second_rotation_ends_the_sessions_of_the_oldest_token(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
@@ -114,7 +114,7 @@ def test_a_second_rotation_ends_what_the_oldest_token_opened(world: World, org: 
     assert_ended(world, runner, job, "its token was revoked")
 
 
-def test_a_shared_runner_s_new_token_ends_what_the_old_one_opened(fresh_world: World) -> None:
+def test_a_new_token_of_a_shared_runner_ends_the_sessions_of_the_old_one(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = world.connect_runner(world.shared_worker())
     org.enqueue("a/b")
@@ -160,7 +160,7 @@ def remove(org: Organization, worker: str, account: str) -> None:
         (remove, "its service account was taken from it"),
     ],
 )
-def test_what_is_done_to_an_account_ends_its_sessions(
+def test_changes_to_an_account_end_its_sessions(
     world: World, org: Organization, act: Callable[[Organization, str, str], None], reason: str
 ) -> None:
     account = account_of(org)
@@ -174,7 +174,7 @@ def test_what_is_done_to_an_account_ends_its_sessions(
 
 
 @pytest.mark.parametrize("act", [disable, rotate, take_away, replace, remove])
-def test_a_session_that_a_token_opened_goes_on(
+def test_changes_to_an_account_do_not_end_a_session_that_a_token_opened(
     world: World, org: Organization, act: Callable[[Organization, str, str], None]
 ) -> None:
     account = account_of(org)
@@ -246,7 +246,7 @@ def test_another_change_of_the_runner_ends_nothing(world: World, org: Organizati
 
 
 def test_renewal_does_not_trust_the_session_alone(world: World, org: Organization) -> None:
-    """Whatever left the session open, what opened it is asked again."""
+    """Whatever left the session open, the credential that opened it is checked again."""
     account = account_of(org)
     by_account = sign_in(world, org.worker("r1", service_account_id=account), account)
     by_token = org.runner("r2")

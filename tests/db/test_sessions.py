@@ -38,7 +38,7 @@ def test_two_processes_cannot_have_the_same_name(world: World, org: Organization
     assert "two" in str(caught.value)
 
 
-def test_after_silence_another_process_takes_over_and_the_old_one_learns_it(world: World, org: Organization) -> None:
+def test_a_process_that_was_silent_is_replaced_by_another_and_learns_of_it(world: World, org: Organization) -> None:
     old = org.runner("r1")
     world.silence(old)
     new = world.connect_runner(old.worker_id, "one")
@@ -49,7 +49,7 @@ def test_after_silence_another_process_takes_over_and_the_old_one_learns_it(worl
     assert org.owner.one("select epoch from public.worker_instances where worker_id = %s", old.worker_id) == 2
 
 
-def test_the_same_process_may_come_back_at_once_and_keeps_its_jobs(world: World, org: Organization) -> None:
+def test_the_same_process_may_reconnect_at_once_and_keeps_its_jobs(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()

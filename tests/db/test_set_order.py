@@ -1,4 +1,4 @@
-"""A set goes in the order of its modules' dependencies, whatever fails, is retried or is cancelled."""
+"""A set runs in the order of its modules' dependencies, whatever fails, is retried or is cancelled."""
 
 from collections.abc import Iterable
 from random import Random
@@ -41,7 +41,7 @@ DIAMOND = (("a/root", "a/left"), ("a/root", "a/right"), ("a/left", "a/leaf"), ("
 
 
 @pytest.mark.parametrize("job_type", ["PLAN", "DRIFT", "APPLY"])
-def test_each_step_is_placed_by_the_end_of_what_it_depends_on(org: Organization, job_type: str) -> None:
+def test_each_job_of_a_set_is_placed_once_its_dependencies_have_ended(org: Organization, job_type: str) -> None:
     runner = ordered(org, *DIAMOND)
     made = start(org, job_type)
     [root] = runner.claim(9)
@@ -57,7 +57,7 @@ def test_each_step_is_placed_by_the_end_of_what_it_depends_on(org: Organization,
     assert (leaf["module_path"], progress(org, made)["status"]) == ("a/leaf", "SUCCEEDED")
 
 
-def test_destroy_goes_backwards_and_needs_an_admin(org: Organization) -> None:
+def test_destroy_runs_in_reverse_order_and_requires_an_admin(org: Organization) -> None:
     runner = ordered(org, *DIAMOND)
     with refused("RY403", "Your role is operator; this needs admin."):
         org.member("operator").call("start_set", p_org=org.id, p_type="DESTROY", p_path="a")
@@ -70,13 +70,13 @@ def test_destroy_goes_backwards_and_needs_an_admin(org: Organization) -> None:
     assert seen == [["a/leaf"], ["a/left", "a/right"], ["a/root"]]
 
 
-def test_module_outside_of_the_set_does_not_hold_it_up(org: Organization) -> None:
+def test_a_module_outside_of_the_set_does_not_delay_it(org: Organization) -> None:
     runner = ordered(org, ("net/vpc", "a/one"), ("a/one", "a/two"))
     start(org)
     assert names(runner.claim(9)) == ["a/one"]
 
 
-def test_failure_leaves_out_what_depends_on_it_and_nothing_else(world: World, org: Organization) -> None:
+def test_a_failure_leaves_out_its_dependents_and_nothing_else(world: World, org: Organization) -> None:
     runner = ordered(org, *DIAMOND, ("a/right", "a/side"))
     made = start(org)
     runner.finish(runner.claim_one())
@@ -154,7 +154,7 @@ def test_cancelled_set_places_nothing_more(world: World, org: Organization) -> N
     assert (runner.claim(9), progress(org, made)["status"]) == ([], "CANCELLED")
 
 
-def test_two_that_end_together_place_what_waited_for_both(world: World, org: Organization) -> None:
+def test_two_simultaneous_ends_place_a_job_that_waited_for_both(world: World, org: Organization) -> None:
     runner = ordered(org, *DIAMOND)
     start(org)
     runner.finish(runner.claim_one())
@@ -309,7 +309,7 @@ def test_order_agrees_with_its_model(world: World, org: Organization, seed: int)
     chain.complete()
 
 
-def test_waiting_modules_name_what_they_wait_for(org: Organization) -> None:
+def test_waiting_modules_name_the_modules_that_they_wait_for(org: Organization) -> None:
     runner = ordered(org, *DIAMOND)
     made = start(org)
     root = runner.claim_one()
@@ -323,7 +323,7 @@ def test_waiting_modules_name_what_they_wait_for(org: Organization) -> None:
     assert (after["waiting"], after["left_out"][0]) == ([], {"module_path": "a/leaf", "message": message})
 
 
-def test_lost_runner_and_held_job_keep_the_chain(world: World, org: Organization) -> None:
+def test_a_set_keeps_its_order_through_a_lost_runner_and_a_held_job(world: World, org: Organization) -> None:
     runner = ordered(org, ("a/one", "a/two"), ("a/two", "a/three"))
     made = start(org)
     one = runner.claim_one()

@@ -33,7 +33,9 @@ def work(runner: Runner, chance: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), 3))
-def test_nothing_runs_before_its_dependency_whoever_is_at_it(world: World, org: Organization, seed: int) -> None:
+def test_nothing_runs_before_its_dependency_under_concurrent_runners_sweeps_and_requests(
+    world: World, org: Organization, seed: int
+) -> None:
     chance = Random(seed)
     modules, edges = random_dag(chance, most=24)
     for path in modules:

@@ -101,7 +101,7 @@ def test_jobs_that_wait_for_approval_are_approved_together(org: Organization) ->
 
 @pytest.fixture
 def chain(org: Organization) -> Runner:
-    """A network, a site that takes two outputs of it, and a monitor that takes one of the site; the network is applied."""
+    """A network, a site that uses two outputs of it, and a monitor that uses one of the site; the network is applied."""
     for path in ("a/net", "a/site", "a/watch"):
         org.module(path)
     runner = org.runner("r", is_assigned_to_all_modules=True, capacity=50)
@@ -167,7 +167,7 @@ def test_preview_is_planned_for_real_after_the_apply(world: World, org: Organiza
         ({"name": "id", "is_sensitive": True}, "`id` changes and is sensitive"),
     ],
 )
-def test_unknown_output_lets_its_consumers_wait_for_the_apply(
+def test_consumers_of_an_unknown_output_wait_for_the_apply(
     world: World, org: Organization, chain: Runner, output: dict[str, Any], words: str
 ) -> None:
     made = start(org, "PLAN")

@@ -1,4 +1,4 @@
-"""Sets: many jobs as one thing, its progress, and what is so of a module when a job found drift."""
+"""Sets: many jobs as one thing, its progress, and the drift that a job found in a module."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -58,7 +58,7 @@ def test_a_persons_own_job_comes_before_those_of_a_set(org: Organization) -> Non
     assert runner.claim_one()["id"] == mine
 
 
-def test_the_rest_can_be_cancelled_and_what_runs_finishes(world: World, org: Organization) -> None:
+def test_the_rest_of_a_set_can_be_cancelled_and_running_jobs_finish(world: World, org: Organization) -> None:
     runner = filled(org)
     made = start(org)
     running = runner.claim_one()
@@ -88,7 +88,7 @@ def test_a_retry_of_many_jobs_needs_one_lock_for_all_their_states(world: World, 
     assert counts(org, made)[4] == 110
 
 
-def test_what_failed_is_retried_and_takes_its_place(world: World, org: Organization) -> None:
+def test_retries_replace_the_failed_jobs_of_a_set(world: World, org: Organization) -> None:
     runner = filled(org)
     made = start(org)
     for number, job in enumerate(runner.claim(4)):
@@ -134,7 +134,7 @@ def failed(org: Organization, runner: Runner, count: int) -> Any:
     return made["id"]
 
 
-def test_two_who_retry_a_set_at_once_retry_each_job_once(world: World, org: Organization) -> None:
+def test_two_simultaneous_retries_of_a_set_retry_each_job_once(world: World, org: Organization) -> None:
     made = failed(org, filled(org, 2), 2)
     retries = "select count(*) from public.provision_jobs where org_id = %s and retry_of is not null"
 
@@ -157,8 +157,8 @@ def test_two_who_retry_a_set_at_once_retry_each_job_once(world: World, org: Orga
     assert world.owner.one(retries, org.id) == 2
 
 
-def test_a_retry_of_a_set_waits_for_a_state_without_holding_the_set(world: World, org: Organization) -> None:
-    """Whoever retries one of its jobs has that state, and wants the set next."""
+def test_a_retry_of_a_set_waits_for_a_state_without_locking_the_set(world: World, org: Organization) -> None:
+    """A person who retries one of its jobs has locked that state, and wants the set next."""
     made = failed(org, filled(org, 1), 1)
     job = world.owner.one("select job_id from private.set_members where set_id = %s", made)
     with ThreadPoolExecutor(1) as pool, psycopg.connect(world.database.url) as one:
@@ -287,7 +287,7 @@ def test_a_list_of_failures_has_their_first_words(org: Organization) -> None:
     assert len(org.owner.call("set_progress", p_set=made["id"])["failures"][0]["message"]) == 500
 
 
-def test_what_is_no_set_is_refused(org: Organization) -> None:
+def test_invalid_sets_are_refused(org: Organization) -> None:
     filled(org)
     org.group("empty")
     for job_type, path, options, code, words in [
@@ -303,7 +303,7 @@ def test_what_is_no_set_is_refused(org: Organization) -> None:
 
 
 @pytest.mark.parametrize("function", ["set_progress", "cancel_set", "retry_set"])
-def test_a_set_of_others_is_as_if_it_were_not_there(world: World, org: Organization, function: str) -> None:
+def test_a_set_of_another_organisation_is_not_found(world: World, org: Organization, function: str) -> None:
     other = world.organization()
     filled(other)
     made = start(other)
@@ -328,7 +328,7 @@ def look(org: Organization, runner: Runner, job_type: str, summary: dict[str, An
     runner.finish(runner.claim_one(), p_plan_summary=summary)
 
 
-def test_drift_is_so_of_the_module_until_a_plan_finds_none(org: Organization) -> None:
+def test_a_module_has_drift_until_a_plan_finds_none(org: Organization) -> None:
     runner = filled(org, 1)
     found, none = {"update": 2, "delete": 1, "has_changes": True}, {"update": 0, "has_changes": False}
     look(org, runner, "DRIFT", found)
@@ -338,7 +338,7 @@ def test_drift_is_so_of_the_module_until_a_plan_finds_none(org: Organization) ->
     since = org.owner.one("select drift_since from public.modules where path = 'pay/m0'")
     look(org, runner, "DRIFT", {"update": 1, "has_changes": True})
     assert org.owner.one("select drift_since, drift_resources from public.modules where path = 'pay/m0'") == (since, 1)
-    # A plan with changes says nothing about drift; nor does a look at a part, or none at all.
+    # A plan with changes does not show drift; nor does a look at a part, or none at all.
     look(org, runner, "PLAN", found)
     look(org, runner, "DRIFT", none, targets=["a.b"])
     look(org, runner, "DRIFT", None)

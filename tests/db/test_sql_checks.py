@@ -1,4 +1,4 @@
-"""The linters of SQL have nothing to say."""
+"""The linters of SQL find nothing."""
 
 import subprocess
 import sys

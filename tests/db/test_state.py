@@ -26,7 +26,7 @@ def test_a_new_module_has_no_state(org: Organization, runner: Runner) -> None:
     assert (answer["exists"], answer["body"]) == (False, None)
 
 
-def test_what_is_written_is_read_byte_for_byte(org: Organization, runner: Runner) -> None:
+def test_a_state_is_read_byte_for_byte_as_it_was_written(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
     text = '{ "serial":  3,\n"lineage":"x", "ü": "\\u00e9" }'
@@ -106,7 +106,7 @@ def test_the_newest_hundred_versions_are_kept_whatever_their_serials(org: Organi
     assert [version["serial"] for version in versions] == [10_000, *serials[:2:-1]]
 
 
-def test_the_lock_is_the_attempts(org: Organization, runner: Runner) -> None:
+def test_the_lock_belongs_to_the_attempt(org: Organization, runner: Runner) -> None:
     org.enqueue("a/b")
     job = runner.claim_one()
     lock = {"ID": "one", "Operation": "plan", "Who": "me"}
@@ -136,7 +136,7 @@ def test_a_finished_job_leaves_no_lock(org: Organization, runner: Runner) -> Non
     assert org.owner.call("state_info", p_module=org.modules["a/b"])["lock"] is None
 
 
-def test_a_later_attempt_takes_the_lock_of_a_fenced_one(world: World, org: Organization) -> None:
+def test_a_later_attempt_acquires_the_lock_of_a_fenced_one(world: World, org: Organization) -> None:
     first, second = (org.runner(f"r{n}", is_assigned_to_all_modules=True) for n in range(2))
     job_id = org.enqueue("a/b", "APPLY")
     job = first.claim_one()
@@ -195,7 +195,7 @@ def test_a_lock_that_was_left_keeps_the_next_job_waiting_until_it_is_released(
 # ---------------------------------------------------------------------- attention
 
 
-def test_looking_first_runs_beside_the_held_job_and_writes_nothing(world: World, org: Organization) -> None:
+def test_an_inspecting_plan_runs_beside_the_held_job_and_writes_nothing(world: World, org: Organization) -> None:
     job_id, runner = held_job(world, org)
     look = org.owner.call("resolve_attention", p_job=job_id, p_action="refresh_plan")
     job = runner.claim_one()
@@ -241,7 +241,7 @@ def test_the_lock_alone_can_be_released(world: World, org: Organization) -> None
     assert world.status(job_id) == "NEEDS_ATTENTION"
 
 
-def test_only_what_needs_attention_is_resolved(world: World, org: Organization, other_org: Organization) -> None:
+def test_only_jobs_that_need_attention_are_resolved(world: World, org: Organization, other_org: Organization) -> None:
     job = other_org.enqueue("a/b")
     with refused("RY409", "; there is nothing to resolve."):
         other_org.owner.call("resolve_attention", p_job=job, p_action="retry")
@@ -268,7 +268,7 @@ def keep(runner: Runner, job: dict[str, object], text: str, number: int = 1) -> 
 
 @pytest.fixture
 def released(world: World, org: Organization, runner: Runner) -> dict[str, object]:
-    """A job that was released by a person while its runner went on writing."""
+    """A job that was released by a person while its runner continued to write."""
     job_id = org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     runner.report(job, "APPLY")
@@ -360,7 +360,7 @@ def test_a_kept_state_is_not_stored_under_a_running_job(
         org.owner.call("store_kept_state", p_id=listed["id"])
 
 
-def test_a_kept_state_is_not_stored_while_a_runner_may_come_back_to_the_state(
+def test_a_kept_state_is_not_stored_while_a_runner_may_still_use_the_state(
     world: World, org: Organization, runner: Runner, released: dict[str, object]
 ) -> None:
     keep(runner, released, body(2))
@@ -386,7 +386,7 @@ def test_a_kept_state_with_a_serial_out_of_reach_is_not_stored(
 
 @pytest.mark.parametrize("second", ["store_kept_state", "discard_kept_state"])
 @pytest.mark.parametrize("first", ["store_kept_state", "discard_kept_state"])
-def test_of_two_who_decide_about_a_kept_state_at_once_one_is_refused(
+def test_the_second_of_two_simultaneous_decisions_about_a_kept_state_is_refused(
     world: World, org: Organization, runner: Runner, released: dict[str, object], first: str, second: str
 ) -> None:
     keep(runner, released, body(2))

@@ -36,7 +36,9 @@ def serials(org: Organization, *modules: str) -> list[int]:
     return [org.owner.call("state_info", p_module=each)["serial"] for each in modules]
 
 
-def test_a_change_waits_for_review_and_names_what_it_does(world: World, org: Organization, runner: Runner) -> None:
+def test_a_change_waits_for_review_with_a_message_that_describes_it(
+    world: World, org: Organization, runner: Runner
+) -> None:
     (module,) = with_states(org, "a/b")
     org.owner.call("update_module", p_module=module, p_spec={"approvals_required": 1})
     job = world.job(org.enqueue("a/b", "STATE", state_change=REMOVE))
@@ -184,7 +186,7 @@ def test_another_runner_and_another_job_reach_no_other_state(org: Organization, 
         stranger.call("worker_move_states", **this(job, p_from=body(6, "a/b"), p_to=body(6, "a/c")))
 
 
-def test_an_operator_cannot_retry_what_only_an_admin_may_change(org: Organization, runner: Runner) -> None:
+def test_an_operator_cannot_retry_a_state_change_that_needs_an_admin(org: Organization, runner: Runner) -> None:
     with_states(org, "a/b")
     job = org.enqueue("a/b", "STATE", state_change=MOVE)
     runner.finish(runner.claim_one(), "FAILED", p_error={"code": "x", "message": "x"})

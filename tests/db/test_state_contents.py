@@ -1,4 +1,4 @@
-"""What a page says about a state: resources and outputs, rolling back, breaking its lock, and a member's own lock."""
+"""A state on its page: resources and outputs, rolling back, breaking its lock, and a member's own lock."""
 
 import json
 from typing import Any
@@ -158,7 +158,7 @@ def verdict(org: Organization) -> tuple[str, list[str]]:
     return found["verdict"], [each["weighs"] for each in found["evidence"]]
 
 
-def test_is_it_safe_to_break(world: World, org: Organization) -> None:
+def test_a_lock_is_safe_to_break_only_after_its_job_has_ended(world: World, org: Organization) -> None:
     org.module("a/b")
     assert verdict(org) == ("free", [])
     runner, job = applying(org)
@@ -169,7 +169,7 @@ def test_is_it_safe_to_break(world: World, org: Organization) -> None:
     assert verdict(org) == ("safe", ["for"]), "it has ended and left its lock"
 
 
-def test_a_killed_engine_writes_no_more_and_nobody_knows_what_it_made(org: Organization) -> None:
+def test_the_state_is_unclear_after_a_killed_engine_until_its_lock_is_released(org: Organization) -> None:
     org.module("a/b")
     runner, job = applying(org)
     runner.finish(job, "NEEDS_ATTENTION", p_error={"code": "engine_killed", "message": "killed"})

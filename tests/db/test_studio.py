@@ -1,4 +1,4 @@
-"""What the docs let an operator run in Studio's SQL editor runs as it is written there, and answers with something."""
+"""SQL from the docs for an operator in Studio's SQL editor runs as it is written there, and returns rows."""
 
 import re
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ QUERIES = [
     for page in PAGES
     for query in re.findall(r"```sql\n(.+?)```", (PROJECT / "docs" / page).read_text(), re.DOTALL)
 ]
-# The job that the pages ask about.
+# The job that the queries of the pages name.
 NUMBER = "4828"
 
 
 @pytest.fixture(scope="module")
 def studio(postgres_server: Server, module_database: str) -> Iterator[tuple[World, int]]:
-    """A project in use, and a job that waits: something of everything that the queries ask for."""
+    """A project in use, and a job that waits: something of everything that the queries read."""
     database = Database(postgres_server, module_database)
     world = World.open(database)
     org = world.organization()
@@ -56,7 +56,7 @@ def test_the_pages_have_queries() -> None:
 
 
 def test_the_sweep_is_scheduled_where_pg_cron_is(bare_database: Database) -> None:
-    """Here is no pg_cron: a row in the catalogue and a function that writes down its call stand for it."""
+    """No pg_cron exists here: a row in the catalogue and a function that records its call replace it."""
     admin = bare_database.connect("supabase_admin")
     admin.execute(
         "create schema cron; grant usage on schema cron to postgres; create table cron.job (name text, schedule text, command text)"

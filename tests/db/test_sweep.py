@@ -1,4 +1,4 @@
-"""What time does, and that doing it twice at once or an hour late makes no difference."""
+"""Effects of time, which are the same if the sweep runs twice at once or an hour late."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -140,7 +140,7 @@ def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: Wo
 
 
 @pytest.mark.parametrize("part", ["sweep_removals", "sweep_sessions", "sweep_approvals", "sweep_backoff"])
-def test_a_part_that_takes_too_long_stops_no_other_and_is_seen(fresh_world: World, part: str) -> None:
+def test_a_part_that_takes_too_long_stops_no_other_and_is_reported(fresh_world: World, part: str) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
@@ -158,7 +158,7 @@ def test_a_part_that_takes_too_long_stops_no_other_and_is_seen(fresh_world: Worl
     assert world.service.call("installation_health")["swept_seconds_ago"] is None
 
 
-def test_somebody_who_reads_logs_keeps_only_their_old_days(fresh_world: World) -> None:
+def test_a_reader_of_logs_delays_only_the_removal_of_old_days(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
@@ -187,7 +187,7 @@ def test_one_old_day_that_cannot_be_dropped_keeps_no_other(fresh_world: World) -
     assert world.sweep()["dropped_log_days"] == 1
 
 
-def test_old_artifacts_go_a_part_at_a_time(fresh_world: World) -> None:
+def test_old_artifacts_are_removed_in_batches(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     world.owner.connection.execute(
         "insert into private.artifacts (job_id, attempt, name, body, sha256, created_at) "
@@ -234,7 +234,7 @@ def test_retention_is_each_organisations_own(fresh_world: World) -> None:
     assert long.owner.rows("select body from public.job_log_chunks") == ["old\n"]
 
 
-def test_no_day_of_old_logs_is_looked_through_twice(fresh_world: World) -> None:
+def test_no_day_of_old_logs_is_searched_twice(fresh_world: World) -> None:
     world = fresh_world
     brief, _ = world.organization(), world.organization()
     brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=2)
@@ -262,8 +262,8 @@ def test_no_day_of_old_logs_is_looked_through_twice(fresh_world: World) -> None:
     assert left() == ["1\n"]
 
 
-def test_processes_that_are_gone_for_a_week_are_forgotten(fresh_world: World) -> None:
-    """All but the runner's last one, and the sessions of all that never said good-bye."""
+def test_processes_that_were_silent_for_a_week_are_forgotten(fresh_world: World) -> None:
+    """All but the runner's last one, and the sessions of all that never closed theirs."""
     world, org = fresh_world, fresh_world.organization()
     worker = org.worker("r1", allow_multiple_instances=True)
     runners = [world.connect_runner(worker, f"pod-{number}") for number in range(3)]
@@ -302,7 +302,7 @@ def test_lanes_without_jobs_are_forgotten_and_made_again(fresh_world: World) -> 
 
 @pytest.fixture
 def neighbours(fresh_world: World) -> tuple[World, Organization, Organization]:
-    """Two organisations with a module and a runner each; what goes wrong in the first is not to be felt in the second."""
+    """Two organisations with a module and a runner each; faults in the first must not affect the second."""
     fresh_world.up_for_long()
     first, second = fresh_world.organization(), fresh_world.organization()
     for org in (first, second):
@@ -386,7 +386,9 @@ def test_a_schedule_that_cannot_run_costs_no_other_and_is_tried_again_later(
     assert world.sweep()["scheduled"] == 0
 
 
-def test_what_starts_by_itself_starts_in_parts(neighbours: tuple[World, Organization, Organization]) -> None:
+def test_a_failed_start_of_schedules_does_not_stop_the_placing_of_sets(
+    neighbours: tuple[World, Organization, Organization],
+) -> None:
     world, first, _ = neighbours
     start_set(first)
     world.owner.connection.execute("update private.set_members set job_id = null; delete from public.provision_jobs")

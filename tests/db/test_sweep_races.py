@@ -1,4 +1,4 @@
-"""What the sweep looked at may have changed before it comes to it: here it is stopped in between, and the change is made."""
+"""Changes between the sweep's reading and its acting: here it is stopped in between, and the change is made."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ def site(fresh_world: World) -> tuple[World, Organization, list[Runner]]:
 
 @contextmanager
 def stopped_sweep(world: World, part: str, at: str) -> Iterator[Callable[[], int]]:
-    """A part of the sweep that stops when it has done with its first job, until the body asks for its count.
+    """A part of the sweep that stops when it has done with its first job, until the body requests its count.
 
     The function that it calls then is given a gate which only the sweeping connection waits at.
     """
@@ -61,7 +61,7 @@ def stopped_sweep(world: World, part: str, at: str) -> Iterator[Callable[[], int
             gate.execute("select pg_advisory_unlock_all()")
 
 
-def test_a_pause_that_is_over_makes_nobody_ready_whose_place_was_taken(
+def test_a_job_whose_pause_ended_stays_waiting_if_an_urgent_one_has_its_place(
     site: tuple[World, Organization, list[Runner]],
 ) -> None:
     world, org, runners = site
@@ -78,7 +78,7 @@ def test_a_pause_that_is_over_makes_nobody_ready_whose_place_was_taken(
 
 
 def test_an_attempt_is_not_lost_that_another_runner_has_begun(site: tuple[World, Organization, list[Runner]]) -> None:
-    """The first of two silent runners loses its job; the second gives its own back meanwhile, and somebody else takes that."""
+    """The first of two silent runners loses its job; the second returns its own meanwhile, and somebody else claims that."""
     world, _, runners = site
     world.owner.connection.execute("update public.provision_jobs set pinned_worker_id = null")
     for runner in runners[:2]:

@@ -67,7 +67,7 @@ def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:
     assert "trying again" in journal.tail("sweep")
 
 
-def test_it_stays_connected_and_connects_again_when_the_database_ends_its_session(
+def test_the_sweeper_stays_connected_and_reconnects_when_the_database_ends_its_session(
     fresh_world: World, journal: Journal
 ) -> None:
     job = lose_all(fresh_world)

@@ -1,4 +1,4 @@
-"""A module that was made for one plan goes when the plan has ended, with its group; whatever somebody needs stays."""
+"""A module that was made for one plan is removed when the plan has ended, with its group; modules and groups in use stay."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ def left(world: World, org: Organization) -> list[Any]:
     return world.owner.rows(mine, org.id, org.id)
 
 
-def test_it_goes_when_its_plan_has_ended_and_the_plan_stays(world: World, org: Organization, runner: Runner) -> None:
+def test_a_temporary_module_is_removed_when_its_plan_has_ended_and_the_plan_stays(
+    world: World, org: Organization, runner: Runner
+) -> None:
     org.module("runyard/runner-test", is_temporary=True)
     number = org.enqueue("runyard/runner-test")
     assert later(world) == 0, "its plan waits"
@@ -38,14 +40,14 @@ def test_it_goes_when_its_plan_has_ended_and_the_plan_stays(world: World, org: O
     assert world.owner.rows(last) == [("runyard/runner-test", "system", None)]
 
 
-def test_one_that_was_just_made_waits_for_its_job(world: World, org: Organization) -> None:
+def test_a_new_temporary_module_waits_for_its_job(world: World, org: Organization) -> None:
     org.module("runyard/runner-test", is_temporary=True)
     assert world.owner.one("select private.remove_temporary_modules()") == 0
     assert later(world) == 1
 
 
 @pytest.mark.parametrize("kept", ["state", "group", "sibling", "child", "assignment", "not temporary"])
-def test_what_somebody_needs_stays(world: World, org: Organization, runner: Runner, kept: str) -> None:
+def test_modules_and_groups_in_use_stay(world: World, org: Organization, runner: Runner, kept: str) -> None:
     org.module("runyard/runner-test", is_temporary=kept != "not temporary")
     if kept == "state":
         org.enqueue("runyard/runner-test", "APPLY")
@@ -65,7 +67,7 @@ def test_what_somebody_needs_stays(world: World, org: Organization, runner: Runn
     assert "runyard" in left(world, org)
 
 
-def test_who_keeps_using_it_says_so(world: World, org: Organization) -> None:
+def test_a_module_that_is_no_longer_temporary_stays(world: World, org: Organization) -> None:
     module = org.module("runyard/runner-test", is_temporary=True)
     org.owner.call("update_module", p_module=module, p_spec={"is_temporary": False})
     assert later(world) == 0

@@ -10,7 +10,7 @@ def test_the_creator_becomes_owner(org: Organization) -> None:
     assert org.owner.call("my_organizations")[0]["role"] == "owner"
 
 
-def test_a_taken_short_name_is_refused(world: World, org: Organization) -> None:
+def test_a_short_name_in_use_is_refused(world: World, org: Organization) -> None:
     slug = org.owner.one("select slug from public.organizations")
     with refused("RY409", 'The short name "'):
         world.user().call("create_organization", p_name="X", p_slug=slug)
@@ -40,7 +40,7 @@ def test_strangers_see_nothing_of_an_organisation(org: Organization, other_org: 
     assert seen == dict.fromkeys(tables, 0) | {"organizations": 1, "memberships": 1}
 
 
-def test_the_jobs_of_a_deleted_organisation_go_with_it(
+def test_the_jobs_of_an_organisation_are_deleted_with_it(
     world: World, org: Organization, other_org: Organization
 ) -> None:
     for each in (org, other_org):
@@ -119,7 +119,7 @@ def test_members_cannot_be_invited_again(org: Organization) -> None:
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", False), ("admin", True)])
-def test_who_may_invite(org: Organization, role: str, may: bool) -> None:
+def test_admins_may_invite_and_lower_roles_may_not(org: Organization, role: str, may: bool) -> None:
     member = org.member(role)
     arguments = {"p_org": org.id, "p_email": "new@example.org", "p_role": "viewer", "p_token_hash": sha256("x")}
     if may:
@@ -139,7 +139,7 @@ def test_only_owners_make_owners(org: Organization) -> None:
 
 
 @pytest.mark.parametrize("act", ["set_member_role", "remove_member"])
-def test_who_is_demoted_while_waiting_changes_nobody(world: World, org: Organization, act: str) -> None:
+def test_an_admin_who_is_demoted_while_waiting_changes_nobody(world: World, org: Organization, act: str) -> None:
     admin, other = org.member("admin"), org.member("viewer")
     more = {"p_role": "operator"} if act == "set_member_role" else {}
     late = world.during(
@@ -202,7 +202,7 @@ def test_nobody_can_write_a_table_directly(org: Organization) -> None:
             org.owner.connection.execute(f"delete from public.{table}")
 
 
-def test_who_may_make_organisations_is_the_installations_to_say(world: World, org: Organization) -> None:
+def test_the_installation_decides_who_may_create_organisations(world: World, org: Organization) -> None:
     guest = org.member("admin")
     assert guest.call("organization_makers") == {"who": "EVERYBODY", "may_create": True}
     world.service.call("set_organization_makers", p_who="OWNERS")
@@ -221,7 +221,7 @@ def test_who_may_make_organisations_is_the_installations_to_say(world: World, or
     assert seen == ["OWNERS", "EVERYBODY"]
 
 
-def test_the_first_organisation_of_an_installation_is_anybodys(database: Database) -> None:
+def test_anybody_may_create_the_first_organisation_of_an_installation(database: Database) -> None:
     world = World.open(database)
     world.service.call("set_organization_makers", p_who="OWNERS")
     assert world.user().call("create_organization", p_name="First", p_slug="first-one")["slug"] == "first-one"

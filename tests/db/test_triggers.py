@@ -17,7 +17,7 @@ def last(org: Organization, kind: str, path: str) -> dict[str, Any]:
     return found
 
 
-def test_each_trigger_is_listed_with_its_last_event_and_what_that_led_to(world: World, org: Organization) -> None:
+def test_each_trigger_is_listed_with_its_last_event_and_the_result(world: World, org: Organization) -> None:
     site = open_site(world, org)
     _, _, runner, connection = site
     org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"apply": "before_merge"})

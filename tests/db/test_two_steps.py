@@ -1,4 +1,4 @@
-"""Somebody with a second factor: a sign-in without its code sees nothing and does nothing, wherever it asks."""
+"""Somebody with a second factor: a sign-in without its code sees nothing and does nothing, in every call."""
 
 import pytest
 
@@ -33,13 +33,13 @@ def test_without_the_code_nothing_is_seen_and_nothing_done(world: World, org: Or
         half.call("create_organization", p_name="Other", p_slug="other-org")
 
 
-def test_a_token_that_says_nothing_of_its_level_counts_as_one_step(world: World, org: Organization) -> None:
+def test_a_token_without_a_level_counts_as_one_step(world: World, org: Organization) -> None:
     add_factor(world, org.owner.id)
     with refused("RY403", LACKS):
         org.owner.call("my_organizations")
 
 
-def test_with_the_code_everything_is_as_before(world: World, org: Organization) -> None:
+def test_a_sign_in_with_both_steps_has_all_rights(world: World, org: Organization) -> None:
     module = org.module("a/b")
     add_factor(world, org.owner.id)
     whole = sign_in(org, "aal2")
@@ -49,7 +49,7 @@ def test_with_the_code_everything_is_as_before(world: World, org: Organization) 
 
 
 @pytest.mark.parametrize("aal", ["aal1", "aal2"])
-def test_a_factor_that_was_never_confirmed_asks_for_nothing(world: World, org: Organization, aal: str) -> None:
+def test_a_factor_that_was_never_confirmed_requires_no_code(world: World, org: Organization, aal: str) -> None:
     add_factor(world, org.owner.id, "unverified")
     assert sign_in(org, aal).call("my_organizations")
 
@@ -61,13 +61,13 @@ def test_a_stranger_learns_no_more_than_before(world: World, org: Organization) 
         stranger.call("update_organization", p_org=org.id, p_name="Mine")
 
 
-def test_service_accounts_are_asked_for_no_code(world: World, org: Organization) -> None:
+def test_service_accounts_need_no_code(world: World, org: Organization) -> None:
     acting = org.acting(org.account("viewer"))
     add_factor(world, org.owner.id)
     assert [one["id"] for one in acting.call("my_organizations")] == [org.id]
 
 
-def test_admins_see_who_has_two_steps_and_when_they_last_signed_in(
+def test_admins_see_the_two_step_status_and_the_last_sign_in_of_members(
     world: World, org: Organization, other_org: Organization
 ) -> None:
     viewer, admin = org.member("viewer"), org.member("admin")

@@ -1,4 +1,4 @@
-"""Updates by policy: when a window is open, and the rollout that starts by itself."""
+"""Updates by policy: when a window is open, and the rollout that starts automatically."""
 
 from typing import Any
 

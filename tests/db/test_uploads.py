@@ -37,14 +37,14 @@ def test_an_upload_is_the_source_of_one_plan(world: World, org: Organization) ->
     assert base64.b64decode(sent["body_base64"]) == b"hello"
 
 
-def test_an_upload_is_taken_once(org: Organization) -> None:
+def test_an_upload_is_accepted_once(org: Organization) -> None:
     sent = upload(org, "a/b")
     org.enqueue("a/b", upload_id=sent)
     with refused("RY404", "There is no such upload for this module."):
         org.enqueue("a/b", upload_id=sent)
 
 
-def test_an_upload_that_goes_while_its_job_is_made_is_refused(world: World, org: Organization) -> None:
+def test_an_upload_that_disappears_while_its_job_is_created_is_refused(world: World, org: Organization) -> None:
     """Otherwise the job would plan the module's own source."""
     with refused("RY404", "There is no such upload for this module."):
         world.owner.one("select private.take_upload(%s, gen_random_uuid())", org.enqueue("a/b"))
@@ -69,7 +69,7 @@ def test_an_upload_is_only_planned(org: Organization, kind: str) -> None:
         org.enqueue("a/b", kind, upload_id=upload(org, "a/b"))
 
 
-def test_its_plan_is_applied_only_where_the_module_allows_it(world: World, org: Organization) -> None:
+def test_the_plan_of_an_upload_is_applied_only_where_the_module_allows_it(world: World, org: Organization) -> None:
     plan = planned(world, org)
     with refused("RY403", "is of a folder on somebody's disk; that may not be applied to a/b."):
         org.enqueue("a/b", "APPLY", plan_job_id=plan["id"])
@@ -81,7 +81,7 @@ def test_its_plan_is_applied_only_where_the_module_allows_it(world: World, org: 
     assert apply["payload"]["module"]["source"] == plan["payload"]["module"]["source"]
 
 
-def test_its_plan_is_not_applied_by_itself(world: World, org: Organization) -> None:
+def test_the_plan_of_an_upload_is_not_applied_automatically(world: World, org: Organization) -> None:
     org.module("a/b", auto_apply=True, can_apply_uploads=True)
     planned(world, org)
     assert org.owner.rows("select type::text from public.provision_jobs where org_id = %s", org.id) == ["PLAN"]
@@ -135,7 +135,7 @@ def test_a_saved_plan_is_applied_with_its_own_variables(world: World, org: Organ
     assert world.given(org.enqueue("a/b", "APPLY", plan_job_id=job)) == {"region": "us"}
 
 
-def test_what_is_refused(world: World, org: Organization) -> None:
+def test_invalid_uploads_are_refused(world: World, org: Organization) -> None:
     module = org.module("a/b")
     for wrong in (
         {**SENT, "p_sha256": sha256("other")},

@@ -1,4 +1,4 @@
-"""Variables: which value wins, who may set them, what a job keeps of them, and where no value may be."""
+"""Variables: the value that wins, the roles that may set them, the parts that a job keeps, and places where no value may be."""
 
 import random
 from collections.abc import Iterable
@@ -123,12 +123,12 @@ def test_a_null_and_a_text_are_values(org: Organization, runner: Runner) -> None
         ({"kind": "input", "name": "a", "value": 1, "colour": 1}, "Unknown option: colour."),
     ],
 )
-def test_what_no_job_could_use_is_refused(org: Organization, variable: dict[str, Any], words: str) -> None:
+def test_invalid_variables_are_refused(org: Organization, variable: dict[str, Any], words: str) -> None:
     with refused("RY422", words):
         org.owner.call("set_variables", p_org=org.id, p_path=MODULE, p_variables=[variable])
 
 
-def test_lists_that_are_none_and_places_that_do_not_exist_are_refused(org: Organization) -> None:
+def test_invalid_lists_of_variables_and_unknown_paths_are_refused(org: Organization) -> None:
     for wrong in ([], {}, [{"kind": "input", "name": f"a{n}", "value": n} for n in range(1001)]):
         with refused("RY422", "Send a list of 1 to 1,000 variables."):
             org.owner.call("set_variables", p_org=org.id, p_path=MODULE, p_variables=wrong)
@@ -145,7 +145,9 @@ def test_lists_that_are_none_and_places_that_do_not_exist_are_refused(org: Organ
         ("operator", "", False, False), ("operator", MODULE, True, False), ("admin", "", True, True),
     ],
 )  # fmt: skip
-def test_who_may_set_and_remove(org: Organization, role: str, path: str, is_enforced: bool, may: bool) -> None:
+def test_setting_and_removing_variables_depends_on_role_path_and_enforcement(
+    org: Organization, role: str, path: str, is_enforced: bool, may: bool
+) -> None:
     member = org.member(role)
     variables = [{"kind": "input", "name": "size", "value": 1, "is_enforced": is_enforced}]
     if may:
@@ -159,7 +161,7 @@ def test_who_may_set_and_remove(org: Organization, role: str, path: str, is_enfo
         member.call("remove_variable", p_variable=made["id"])
 
 
-def test_an_operator_cannot_replace_what_is_enforced(org: Organization) -> None:
+def test_an_operator_cannot_override_an_enforced_variable(org: Organization) -> None:
     put(org, MODULE, "size", 1, is_enforced=True)
     with refused("RY403"):
         org.member("operator").call("update_module", p_module=org.modules[MODULE], p_spec={"inputs": {"size": 2}})

@@ -104,7 +104,7 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
 
 
-def test_what_waited_while_a_runner_was_removed_does_not_change_it(world: World, org: Organization) -> None:
+def test_an_assignment_that_waited_for_the_removal_of_a_runner_is_refused(world: World, org: Organization) -> None:
     worker = org.worker("r1")
     admin = org.member("admin")
     assigned = world.during(
@@ -227,7 +227,7 @@ def test_removal_ends_sessions_and_handles_jobs(world: World, org: Organization)
 
 
 def test_nothing_waits_for_a_runner_that_was_removed(world: World, org: Organization) -> None:
-    """Neither what waited for an approval, nor what a person would queue again."""
+    """Neither a job that waited for an approval, nor one that a person would queue again."""
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     pin: dict[str, Any] = {"pinned_worker_id": runner.worker_id}
     unapproved = org.enqueue("a/one", "APPLY", approvals_required=1, **pin)
@@ -303,7 +303,9 @@ def test_configuration_makes_and_changes_a_shared_runner(fresh_world: World) -> 
 @pytest.mark.parametrize(
     ("role", "may_drain", "may_register"), [("viewer", False, False), ("operator", True, False), ("admin", True, True)]
 )
-def test_who_may_do_what(org: Organization, role: str, may_drain: bool, may_register: bool) -> None:
+def test_operators_may_drain_a_runner_and_only_admins_may_register_or_disable_one(
+    org: Organization, role: str, may_drain: bool, may_register: bool
+) -> None:
     worker = org.worker("r1")
     member = org.member(role)
     acts: list[tuple[bool, str, dict[str, Any]]] = [

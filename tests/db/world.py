@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 TOKEN_HASH = "$2b$10$" + "a" * 53
 ROLE = "arn:aws:iam::123456789012:role/runyard"
 VERSION = "1.0.0"
-# What a runner finds on its machine and reports, as every real one does.
+# The facts that a runner finds on its machine and reports, as every real one does.
 ENGINES = {"tofu": "1.10.3", "terraform": "1.9.0", "pulumi": "3.140.0"}
 
 
@@ -148,7 +148,7 @@ class Organization:
         return str(made["id"])
 
     def use_shared(self, use: str) -> None:
-        """When shared runners may take its jobs: NEVER, NONE_FITS or NONE_AVAILABLE."""
+        """Set when shared runners may claim its jobs: NEVER, NONE_FITS or NONE_AVAILABLE."""
         self.owner.call("set_shared_runners", p_org=self.id, p_use=use)
 
     def group(self, path: str, **more: Any) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Organization:
         return self.world.connect_runner(self.worker(name, **options), instance)
 
     def cloud_identity(self, *, is_tested: bool = True, **spec: Any) -> str:
-        """An AWS role to deploy with; tested, unless told otherwise."""
+        """An AWS role to deploy with; tested, unless requested otherwise."""
         whole = {"name": "aws", "role_arn": ROLE, "regions": ["eu-west-1", "us-east-1"], **spec}
         identity = str(self.owner.call("create_cloud_identity", p_org=self.id, p_spec=whole)["id"])
         if is_tested:
@@ -211,7 +211,7 @@ class Organization:
 
 @dataclass
 class World:
-    """A test's database, seen from behind (as its owner) and from every door."""
+    """A test's database, seen as its owner and as every caller."""
 
     database: Database
     owner: Caller
@@ -222,7 +222,7 @@ class World:
         return cls(database, Caller(database.connect("postgres")), Caller(database.connect("service_role")))
 
     def scaling_inputs(self) -> Any:
-        """What the planner reads of all organisations."""
+        """Return the planner's inputs for all organisations."""
         return self.owner.one("select private.scaling_inputs(array(select id from public.organizations))")
 
     def decide_scaling(self, worker: str, count: int, reason: str, *, is_dry: bool = False) -> None:
@@ -277,12 +277,12 @@ class World:
         return runner
 
     def proof(self, account: str) -> dict[str, Any]:
-        """What the edge function passes on of the token that a service account would get now."""
+        """Return the account and version that the edge function passes on from the token that a service account would get now."""
         query = "select credential_version from public.service_accounts where id = %s"
         return {"p_service_account": account, "p_account_version": self.owner.one(query, account)}
 
     def act_as(self, caller: Caller, role: str, **claims: Any) -> None:
-        """Let a connection go on as somebody else."""
+        """Let a connection continue as somebody else."""
         become(caller.connection, role, claims)
 
     # ------------------------------------------------------------------ time, which tests do not wait for
@@ -307,7 +307,7 @@ class World:
         )
 
     def lose(self, runner: Runner) -> dict[str, Any]:
-        """The runner is gone for longer than its leases, and the sweep comes by."""
+        """Make the runner silent for longer than its leases, and run the sweep."""
         self.up_for_long()
         self.silence(runner)
         return self.sweep()
@@ -331,7 +331,7 @@ class World:
         return answer
 
     def during(self, by: Caller, change: Callable[[], Any], call: Callable[[], Any]) -> Future[Any]:
-        """What became of a call that came before somebody's change was committed, and waited for that."""
+        """Return the result of a call that began before somebody's change was committed, and waited for the commit."""
         with ThreadPoolExecutor(1) as pool, by.connection.transaction():
             change()
             answer = pool.submit(call)

@@ -37,7 +37,7 @@ class Product:
 
     @property
     def url(self) -> str:
-        """Where a person opens it."""
+        """The address at which a person opens it."""
         return self.stack.settings.dashboard_url
 
     def rpc(self, token: str, name: str, arguments: dict[str, Any]) -> Any:

@@ -93,7 +93,7 @@ MODES: dict[Any, dict[str, Any]] = {"light": VIOLATIONS, "dark": OF_COLOURS}
 
 
 def findings(page: Page, but: str = "", options: dict[str, Any] = VIOLATIONS) -> list[str]:
-    """What axe calls serious or critical, one line for each place, but for one rule."""
+    """Findings that axe calls serious or critical, one line for each place, except those of one rule."""
 
     def look() -> list[str]:
         return [
@@ -107,7 +107,7 @@ def findings(page: Page, but: str = "", options: dict[str, Any] = VIOLATIONS) ->
 
 
 def findings_in_both(page: Page, but: str = "") -> list[str]:
-    """What axe finds in light and, of what colours can spoil, in dark: an open page follows what the system says."""
+    """Findings of axe in light and, for rules that depend on colours, in dark: an open page follows the system's setting."""
     found = []
     for mode, options in MODES.items():
         page.emulate_media(color_scheme=mode)
@@ -210,7 +210,7 @@ def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
 
 
 @pytest.mark.parametrize("what", sampled(list(OPENED), 5))
-def test_what_is_open_over_a_page_has_no_serious_finding(page: Page, things: dict[str, Any], what: str) -> None:
+def test_dialogs_and_menus_over_a_page_have_no_serious_finding(page: Page, things: dict[str, Any], what: str) -> None:
     path, presses, role = OPENED[what]
     page.goto(path.format(**things))
     opened = open_on(page, presses, role)
@@ -231,7 +231,7 @@ TURNING = """() => document.body.appendChild(Object.assign(document.createElemen
 LASTING = "document.getAnimations().map((each) => each.effect.getComputedTiming().duration).filter((ms) => ms > 1)"
 
 
-def test_nothing_moves_for_people_who_ask_for_that_and_for_others_what_runs_turns(
+def test_reduced_motion_stops_every_animation_and_a_spinner_turns_without_it(
     page: Page, things: dict[str, Any]
 ) -> None:
     page.goto("/dashboard/runners")

@@ -83,7 +83,7 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     expect(elsewhere.locator("[data-problem]")).to_be_visible()
 
 
-def test_nobody_learns_from_a_forgotten_password_who_has_an_account(
+def test_the_forgotten_password_page_does_not_reveal_whether_an_account_exists(
     product: Product, browse: Callable[[], Page]
 ) -> None:
     page, stranger = browse(), f"nobody-{uuid.uuid4().hex[:8]}@example.com"
@@ -117,7 +117,7 @@ def invite(page: Page, email: str, role: str) -> str:
     return found[0]
 
 
-def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Product, browse: Callable[[], Page]) -> None:
+def test_a_new_person_is_invited_and_has_the_rights_of_their_role(product: Product, browse: Callable[[], Page]) -> None:
     owner = product.person("host")
     product.runner(owner, "prod-eu")
     host, guest, email = browse(), browse(), f"guest-{uuid.uuid4().hex[:8]}@example.com"
@@ -150,9 +150,7 @@ def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Produc
     expect(guest.get_by_role("button", name="Add runner").first).to_be_visible()
 
 
-def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
-    product: Product, browse: Callable[[], Page]
-) -> None:
+def test_sessions_are_listed_and_other_browsers_can_be_signed_out(product: Product, browse: Callable[[], Page]) -> None:
     person, page, elsewhere = product.person("browsers"), browse(), browse()
     sign_in(page, person)
     sign_in(elsewhere, person)
@@ -174,7 +172,7 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
     assert findings(page) == []
     asked.get_by_role("button", name="Sign out").click()
     expect(rows).to_have_count(1)
-    # Its open page goes by itself, gives the reason, and comes back.
+    # Its open page leaves automatically, gives the reason, and returns after the sign-in.
     elsewhere.wait_for_url(re.compile("/login"), timeout=LATER)
     expect(elsewhere.get_by_text("Your session has ended.")).to_be_visible()
     fill_in(elsewhere, person.email, person.password, "Sign in")
@@ -273,7 +271,9 @@ def test_a_new_account_makes_its_first_organisation(product: Product, browse: Ca
 
 
 @pytest.mark.usefixtures("only_owners_make_organisations")
-def test_whoever_may_not_make_organisations_is_told_whom_to_ask(product: Product, browse: Callable[[], Page]) -> None:
+def test_a_person_who_may_not_make_organisations_is_referred_to_an_owner(
+    product: Product, browse: Callable[[], Page]
+) -> None:
     page = browse()
     join(page, "late")
     expect(page.get_by_text("Ask an owner to invite you.")).to_be_visible()

@@ -43,7 +43,7 @@ def open_demo(demo: Product, chromium: Browser, **options: Any) -> Page:
     return context.new_page()
 
 
-def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_zero(
+def test_a_runner_killed_in_its_apply_is_reported_step_by_step_and_the_ledger_stays_zero(
     demo_product: Product, chromium: Browser
 ) -> None:
     page = open_demo(demo_product, chromium)
@@ -88,7 +88,7 @@ def test_another_organisation_of_the_same_stack_has_no_button(demo_product: Prod
     context.close()
 
 
-def test_without_a_demo_there_is_no_button_and_the_page_says_why(
+def test_without_a_demo_no_button_exists_and_the_page_gives_the_reason(
     product: Product, open_as: Callable[[Person], Page]
 ) -> None:
     page = open_as(product.person("hosted"))
@@ -99,7 +99,7 @@ def test_without_a_demo_there_is_no_button_and_the_page_says_why(
     expect(page.get_by_test_id("no-faults")).to_contain_text("belong to somebody")
 
 
-def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:
+def test_only_the_owner_of_the_demo_can_break_something(demo: RunningStack) -> None:
     other = sign_in(demo, f"{uuid.uuid4().hex[:8]}@example.org", "correct-horse-battery", "signup")
     assert "Only an owner" in ask(demo, do="break", kind="apply", token=other)["refused"]
     assert "login" in ask(demo, do="break", kind="apply", token="nonsense")["refused"]
@@ -111,13 +111,13 @@ def test_the_socket_is_its_users_alone(demo: RunningStack) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b'{"do": "anything"}', b'{"do": 1}'])
-def test_what_is_no_question_is_refused_in_words(demo: RunningStack, line: bytes) -> None:
+def test_an_invalid_request_is_refused_with_a_reason_and_a_hint(demo: RunningStack, line: bytes) -> None:
     answer = send(demo, line)
     assert answer["refused"]
     assert answer["hint"]
 
 
-def test_there_is_no_other_fault(demo: RunningStack, owner: str) -> None:
+def test_an_unknown_fault_is_refused(demo: RunningStack, owner: str) -> None:
     assert "no such fault" in ask(demo, do="break", kind="everything", token=owner)["refused"]
 
 

@@ -106,7 +106,7 @@ def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
 
 
 def update_all(page: Page, publish: Publish) -> None:
-    """The alert comes by itself; the waves go by themselves."""
+    """The alert appears automatically; the waves proceed automatically."""
     publish("902.2.0")
     expect(page.get_by_text("2 runners are older than 902.2.0")).to_be_visible()
     page.get_by_role("button", name="What is new").click()
@@ -159,7 +159,7 @@ def secret_is_nowhere(product: Product, page: Page) -> None:
     assert product.sql("select count(*) from provision_jobs as j where strpos(j::text, %s) > 0", token) == [(0,)]
 
 
-def test_an_identity_that_does_not_work_says_what_is_missing(
+def test_testing_an_identity_that_does_not_work_names_the_missing_subnet(
     product: Product, person: Person, sign_in: Open, cloud: Bench
 ) -> None:
     identity(product, person, network={"subnets": ["subnet-0a1b2c3d"]})
@@ -186,7 +186,7 @@ def fleet(product: Product, person: Person, names: list[str], version: str) -> S
     return hand
 
 
-def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
+def test_a_rollout_proceeds_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
     product: Product, person: Person, sign_in: Open, publish: Publish
 ) -> None:
     publish("903.1.0")
@@ -276,7 +276,7 @@ def test_role_image_version_and_count_of_the_sheet_reach_the_deployment(
     }  # fmt: skip
 
 
-def test_starting_and_asleep_stand_in_the_place_of_offline(
+def test_starting_and_scaled_to_zero_are_shown_instead_of_offline(
     product: Product, person: Person, sign_in: Open, chromium: Browser
 ) -> None:
     fleet(product, person, ["sleeper"], "1.0.0")

@@ -53,8 +53,8 @@ def test_a_code_is_declined_and_a_wrong_one_is_reported(product: Product, person
     assert poll(product, asked["device_code"]).json()["error"] == "access_denied"
 
 
-def test_a_code_is_asked_for_when_the_page_listens(person: Person, sign_in: Open) -> None:
-    """What is typed before would be gone the moment it does."""
+def test_the_code_field_is_disabled_until_the_page_listens(person: Person, sign_in: Open) -> None:
+    """Text that is typed earlier would be lost at that moment."""
     page = sign_in(person)
     field = page.get_by_label("Code")
     with kept_back(page, re.compile(r"/assets/.*\.js")):

@@ -15,7 +15,7 @@ from tests.e2e.test_work_pages import enqueue, make_module
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_events_are_searched_filtered_and_taken_away(product: Product, open_as: Callable[[Person], Page]) -> None:
+def test_events_are_searched_filtered_and_exported(product: Product, open_as: Callable[[Person], Page]) -> None:
     person = product.person("recorder")
     runner = ScriptedRunner(product, person, "build-host-01")
     number = enqueue(product, person, make_module(product, person, "pay/ledger"), "PLAN")

@@ -35,7 +35,7 @@ def fleet(product: Product, person: Person) -> Person:
     return person
 
 
-def test_a_runner_beyond_the_first_thousand_is_counted_found_and_turned_to(fleet: Person, sign_in: Open) -> None:
+def test_runners_beyond_the_first_thousand_are_counted_found_and_sorted(fleet: Person, sign_in: Open) -> None:
     page = sign_in(fleet)
     expect(page.get_by_role("radio", name=re.compile("All"))).to_contain_text(str(MANY))
     page.locator("#runner-search").fill("edge-1203")
@@ -48,7 +48,7 @@ def test_a_runner_beyond_the_first_thousand_is_counted_found_and_turned_to(fleet
     expect(row(page, f"edge-{MANY - 50}")).to_be_visible()
 
 
-def test_filters_stay_in_the_address_and_follow_what_changes(product: Product, fleet: Person, sign_in: Open) -> None:
+def test_filters_stay_in_the_address_and_apply_to_live_changes(product: Product, fleet: Person, sign_in: Open) -> None:
     page = sign_in(fleet)
     page.get_by_test_id("chip-label").click()
     page.locator("[role=menuitem][data-value='gpu=true']").click()
@@ -82,7 +82,7 @@ def test_many_runners_are_drained_at_once(product: Product, fleet: Person, sign_
     assert product.sql(drained, fleet.org_id) == [(MANY,)]
 
 
-def test_who_refuses_a_change_says_why(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_bulk_update_names_each_runner_that_refuses_it(product: Product, person: Person, sign_in: Open) -> None:
     product.runner(person, "by-hand")
     page = sign_in(person)
     page.get_by_role("checkbox", name="Select by-hand").click()
@@ -106,7 +106,7 @@ def queue(product: Product, person: Person) -> Iterator[Person]:
     product.sql("delete from provision_jobs where org_id = %s", person.org_id)
 
 
-def test_what_runs_is_first_of_what_is_active_and_the_file_has_all(
+def test_a_running_job_is_first_among_active_jobs_and_the_csv_file_has_all_jobs(
     product: Product, queue: Person, sign_in: Open
 ) -> None:
     page = sign_in(queue)
@@ -126,7 +126,7 @@ def test_what_runs_is_first_of_what_is_active_and_the_file_has_all(
     assert refused.status_code == 401
 
 
-def test_figures_say_what_happened_and_can_be_kept(product: Product, person: Person, sign_in: Open) -> None:
+def test_figures_show_an_outage_and_can_be_downloaded(product: Product, person: Person, sign_in: Open) -> None:
     outage = "insert into private.outages values (now() - interval '20 minutes', now() - interval '10 minutes')"
     product.sql(outage)
     page = sign_in(person)
@@ -164,7 +164,7 @@ def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, p
     expect(page.get_by_role("dialog", name="Add runner")).to_be_visible()
 
 
-def test_figures_are_for_who_has_the_monitoring_credential(product: Product) -> None:
+def test_metrics_require_the_monitoring_credential(product: Product) -> None:
     assert httpx.get(f"{product.url}/metrics", timeout=60).status_code == 401
     wrong = httpx.get(f"{product.url}/metrics", headers={"Authorization": "Bearer wrong"}, timeout=60)
     assert wrong.status_code == 401

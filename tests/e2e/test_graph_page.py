@@ -67,7 +67,9 @@ def test_dependency_is_added_and_removed_on_the_module_s_page(product: Product, 
     expect(page.get_by_test_id("inputs-changed")).to_have_count(0)
 
 
-def test_graph_shows_steps_edges_and_the_same_in_words(product: Product, person: Person, page: Page) -> None:
+def test_the_graph_shows_steps_and_edges_and_a_table_shows_the_same(
+    product: Product, person: Person, page: Page
+) -> None:
     make_module(product, person, "alone/module")
     page.goto(f"{GRAPH}?path=alone")
     expect(page.get_by_test_id("no-dependencies")).to_be_visible()
@@ -93,7 +95,9 @@ def test_graph_shows_steps_edges_and_the_same_in_words(product: Product, person:
     expect(page.get_by_role("heading", name="leaf")).to_be_visible()
 
 
-def test_group_is_applied_in_order_and_says_what_was_left_out(product: Product, person: Person, page: Page) -> None:
+def test_a_group_is_applied_in_order_and_shows_the_modules_that_were_left_out(
+    product: Product, person: Person, page: Page
+) -> None:
     first, second = make_module(product, person, "chain/first"), make_module(product, person, "chain/second")
     depend(product, person, second, first)
     runner = ScriptedRunner(product, person, "chains")

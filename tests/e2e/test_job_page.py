@@ -41,7 +41,7 @@ def test_a_job_cancelled_in_the_queue_waited_and_never_ran(
     expect(page.get_by_text("Ran for")).to_have_count(0)
 
 
-def test_a_job_shows_that_its_runner_has_no_sandbox_and_that_old_details_are_gone(
+def test_a_job_shows_that_its_runner_has_no_sandbox_and_that_old_details_were_removed(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:
     product.sql(
@@ -60,7 +60,7 @@ def test_a_job_shows_that_its_runner_has_no_sandbox_and_that_old_details_are_gon
     expect(page.get_by_role("button", name="Run again")).to_have_count(0)
 
 
-def test_the_log_of_an_attempt_that_came_too_late_can_be_read(
+def test_the_log_of_an_attempt_that_ended_too_late_can_be_downloaded(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:
     job = runner.claim(enqueue(product, owner, make_module(product, owner, "panel/late"), "PLAN"))

@@ -251,7 +251,7 @@ def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, pag
     expect(page.get_by_role("row").filter(has_text="oncall@example.org")).to_be_visible()
 
 
-def test_the_palette_takes_what_is_typed_before_it_is_there_offers_what_was_seen_and_is_closed_by_a_reload(
+def test_the_palette_keeps_text_typed_before_it_opens_offers_recent_pages_and_closes_on_a_reload(
     product: Product, person: Person, page: Page
 ) -> None:
     made = product.runner(person, "node-nine")
@@ -280,7 +280,7 @@ def test_the_palette_takes_what_is_typed_before_it_is_there_offers_what_was_seen
     page.wait_for_url(f"**/dashboard/runners/{made['id']}")
 
 
-def test_what_the_palette_leads_to_is_pressed_on_its_own_page_however_late_that_comes(chromium: Browser) -> None:
+def test_the_palette_presses_a_button_on_its_own_page_even_if_that_page_loads_late(chromium: Browser) -> None:
     page, left = chromium.new_page(), page_with("left")
     page.route("http://runyard.test/**", lambda route: route.fulfill(body=left, content_type="text/html"))
     page.goto("http://runyard.test/dashboard/jobs")

@@ -1,4 +1,4 @@
-"""What happens to a page while somebody is looking at it: rows wait, notes follow, a runner tells what it waits for."""
+"""Changes of a page while somebody views it: rows wait, release notes are updated, a runner shows the reason for its waiting."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def test_new_runners_wait_while_the_keyboard_is_in_the_table(product: Product, p
     expect(row(page, "alpha")).to_be_visible()
 
 
-def test_a_runner_says_that_its_engine_is_being_prepared(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_runner_shows_that_its_engine_is_being_prepared(product: Product, person: Person, sign_in: Open) -> None:
     runner = ScriptedRunner(product, person, "newcomer")
     page = sign_in(person)
     runner.heartbeat()
@@ -78,7 +78,7 @@ def test_a_runner_says_that_its_engine_is_being_prepared(product: Product, perso
     expect(page.get_by_role("status").filter(has_text="Jobs that need it wait")).to_be_hidden()
 
 
-def test_open_release_notes_follow_what_is_published_and_withdrawn(
+def test_open_release_notes_change_when_a_release_is_published_or_withdrawn(
     product: Product, person: Person, sign_in: Open, release: str
 ) -> None:
     page = sign_in(person)
@@ -114,7 +114,7 @@ def test_nothing_is_cut_off_between_a_phone_and_a_desk(
     expect(page.get_by_role("link", name="Jobs").first).to_be_visible()
 
 
-def test_an_address_that_leads_nowhere_leads_back(person: Person, sign_in: Open) -> None:
+def test_an_unknown_address_shows_page_not_found_and_a_link_to_the_runners(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.goto("/dashboard/nonsense")
     expect(page.get_by_role("heading", name="Page not found")).to_be_visible()

@@ -168,7 +168,9 @@ def test_finished_steps_are_folded_and_open_on_demand(show: Callable[..., Page],
     expect(page.locator("#L1")).to_be_visible()
 
 
-def test_follows_until_the_reader_scrolls_up_and_says_so(show: Callable[..., Page], log: Log) -> None:
+def test_the_log_follows_until_the_reader_scrolls_up_and_shows_whether_it_follows(
+    show: Callable[..., Page], log: Log
+) -> None:
     log.add("apply", "line\n" * 400)
     page = show()
     expect(page.locator("#L400")).to_be_visible()
@@ -189,7 +191,7 @@ def test_follows_until_the_reader_scrolls_up_and_says_so(show: Callable[..., Pag
     wait_until(lambda: gap_to_end(page) < 5)
 
 
-def test_only_what_is_in_sight_is_in_the_page(show: Callable[..., Page], log: Log) -> None:
+def test_only_visible_lines_are_in_the_page(show: Callable[..., Page], log: Log) -> None:
     for _ in range(600):
         log.add("apply", "aws_eks_node_group.spot: Still destroying\n" * 1_000)
     page = show()

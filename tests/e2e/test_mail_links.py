@@ -17,7 +17,7 @@ Open = Callable[[], tuple[Page, list[str]]]
 
 @pytest.fixture
 def browse(product: Product, chromium: Browser) -> Iterator[Open]:
-    """A browser, and everything that it says over its websockets."""
+    """A browser, and everything that it sends over its websockets."""
     opened = []
 
     def page() -> tuple[Page, list[str]]:
@@ -49,7 +49,7 @@ def recovery_link(product: Product, person: Person, page: str) -> str:
 def test_a_session_after_the_hash_sets_a_password_and_stays_out_of_every_frame(
     product: Product, browse: Open, landing: str
 ) -> None:
-    """Where a project does not list the page, Auth sends people to the bare address instead."""
+    """If a project does not list the page, Auth sends people to the bare address instead."""
     person = product.person("mail")
     page, said = browse()
     answers: list[str] = []
@@ -106,8 +106,8 @@ def test_a_confirmed_address_signs_nobody_in_by_its_link(product: Product, brows
     assert not [frame for frame in said if "made-up" in frame]
 
 
-def test_what_is_wrong_stays_said_when_the_rest_of_the_page_comes(product: Product, browse: Open) -> None:
-    """Forms work before the page's own scripts are there; these must not take away what was said and typed meanwhile."""
+def test_an_error_stays_visible_when_the_rest_of_the_page_loads(product: Product, browse: Open) -> None:
+    """Forms work before the page's own scripts are loaded; these must not remove an error shown or text typed meanwhile."""
     page, _ = browse()
     problem = page.locator("[data-problem]")
     with kept_back(page, re.compile(r"/assets/entry\.client-")):

@@ -62,7 +62,7 @@ def test_a_created_module_has_its_own_address_and_its_pin(
     assert product.sql(saved, owner.org_id) == [(pinned, "rack-7")]
 
 
-def test_a_locked_module_cannot_be_applied_and_says_why(
+def test_a_locked_module_cannot_be_applied_and_shows_the_reason(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     module = make_module(product, owner, "locks/frozen")
@@ -120,7 +120,7 @@ def test_every_module_of_a_large_organisation_can_be_applied(
     expect(page.get_by_text("all/m1004").first).to_be_visible()
 
 
-def test_the_palette_runs_commands_and_asks_before_it_changes_infrastructure(
+def test_the_palette_runs_commands_and_needs_a_confirmation_to_change_infrastructure(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     make_module(product, owner, "commands/db")

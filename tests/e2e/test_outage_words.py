@@ -1,4 +1,4 @@
-"""What people read while a runner is out of contact in the middle of an apply is true: on the job, on the runner, live."""
+"""Pages show true facts while a runner is out of contact in the middle of an apply: on the job, on the runner, live."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def owner(product: Product) -> Person:
     return product.person("owner")
 
 
-def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
+def test_an_apply_out_of_contact_shows_its_last_contact_its_runner_and_its_kept_state(
     product: Product, owner: Person, open_as: Callable[..., Page]
 ) -> None:
     runner = ScriptedRunner(product, owner, "build-host-01")
@@ -75,7 +75,7 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
 
 
 def zone_at_noon() -> str:
-    """Where it is about noon: a page words times of yesterday differently, and no test waits for midnight to pass."""
+    """A time zone in which it is about noon: a page shows times of yesterday differently, and no test waits for midnight to pass."""
     return f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"
 
 

@@ -121,7 +121,7 @@ def test_a_plan_that_is_out_of_date_cannot_be_confirmed(
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
-def test_destroy_says_how_much_goes_and_waits_for_its_plan(
+def test_destroy_shows_the_number_of_resources_and_starts_with_a_plan(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     module = make_module(product, owner, "payments/gone")
@@ -152,7 +152,7 @@ def test_destroy_says_how_much_goes_and_waits_for_its_plan(
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
-def test_a_module_shows_what_its_state_holds_and_who_locks_it(
+def test_a_module_shows_the_content_of_its_state_and_its_lock(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:
     module = make_module(product, owner, "payments/known")
@@ -245,7 +245,7 @@ def test_runners_are_assigned_and_added_on_a_group_s_page(
     expect(sheet.get_by_text("near/by")).to_be_visible()
 
 
-def test_a_group_shows_who_serves_it_and_plans_all_of_it(
+def test_a_group_shows_its_runners_and_plans_all_its_modules(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:
     for name in ("one", "two"):
@@ -271,7 +271,7 @@ def test_a_group_shows_who_serves_it_and_plans_all_of_it(
     expect(page.get_by_test_id("group-modules").locator("[data-status=FAILED]")).to_have_count(0)
 
 
-def test_first_steps_are_ticked_by_what_happened(product: Product, open_as: Callable[[Person], Page]) -> None:
+def test_the_first_step_is_ticked_when_a_runner_connects(product: Product, open_as: Callable[[Person], Page]) -> None:
     fresh = product.person("fresh")
     page = open_as(fresh)
     page.goto("/dashboard/runners")
@@ -284,7 +284,9 @@ def test_first_steps_are_ticked_by_what_happened(product: Product, open_as: Call
     expect(page.get_by_test_id("first-steps")).to_have_count(0)
 
 
-def test_a_password_is_changed_by_who_knows_it(product: Product, open_as: Callable[[Person], Page]) -> None:
+def test_changing_a_password_requires_the_current_one_and_ends_other_sessions(
+    product: Product, open_as: Callable[[Person], Page]
+) -> None:
     person = product.person("changes")
     elsewhere = product.cookie(person)
     page = open_as(person)

@@ -93,7 +93,7 @@ def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def test_an_empty_fleet_shows_what_to_do_and_a_missing_runner_is_marked(person: Person, sign_in: Open) -> None:
+def test_an_empty_fleet_links_to_the_docs_and_a_missing_runner_is_reported(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     expect(page.get_by_test_id("no-runners")).to_be_visible()
     expect(page.get_by_test_id("no-active-jobs")).to_be_visible()
@@ -288,7 +288,7 @@ def test_two_people_of_two_organisations_see_only_their_own(product: Product, si
     assert "only-mine" not in there.content()
 
 
-def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_runners_page_shows_its_facts_and_saves_changes(product: Product, person: Person, sign_in: Open) -> None:
     product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "platform"})
     product.runner(person, "k8s-platform", labels=["env=prod"])
     page = sign_in(person)
@@ -336,7 +336,7 @@ def test_a_runner_is_added_without_a_token_and_its_commands_contain_no_secret(
     assert product.sql(made, "of-an-account") == [(0,)]
 
 
-def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
+def test_an_admin_edits_a_runners_record_and_the_database_can_refuse_the_change(
     product: Product, person: Person, sign_in: Open
 ) -> None:
     spec = {

@@ -1,4 +1,4 @@
-"""What a page says is the latest and the whole: last events, plans left behind, who and when, and where the focus is."""
+"""Pages show the latest and complete facts: last events, outdated plans, people and times, and the place of the focus."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def keep_state(product: Product, module: str, serial: int, outputs: str = "{}") 
     product.sql(f"insert into private.states {values} {again}", module, serial, body)
 
 
-def test_a_jobs_last_event_comes_by_itself_and_a_plan_left_behind_is_not_offered(
+def test_a_jobs_last_event_appears_live_and_an_outdated_plan_is_not_offered(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Opener
 ) -> None:
     module = make_module(product, owner, "truth/events")
@@ -66,7 +66,7 @@ def fact(page: Page, name: str) -> Locator:
     return page.locator(".ry-facts > div", has=page.get_by_text(name, exact=True))
 
 
-def test_a_runner_that_has_left_says_when_and_still_who_registered_it(
+def test_a_runner_that_left_shows_its_last_contact_and_the_person_who_registered_it(
     product: Product, owner: Person, open_as: Opener
 ) -> None:
     runner = ScriptedRunner(product, owner, "leaves")
@@ -156,7 +156,7 @@ def test_a_toast_is_ours_and_covers_no_button(product: Product, owner: Person, o
     assert "Inter" in judged["font"]
 
 
-def test_what_took_moments_is_shown_in_tenths(chromium: Browser) -> None:
+def test_short_durations_are_shown_in_tenths_of_a_second(chromium: Browser) -> None:
     page, begun = chromium.new_page(), "2026-11-16T14:00:00.000Z"
     ends = ("14:00:00.420Z", "14:00:03.200Z", "14:00:12.900Z")
     page.set_content("".join(f"<ry-ago mode='for' at='{begun}' until='2026-11-16T{end}'></ry-ago>" for end in ends))

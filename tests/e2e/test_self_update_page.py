@@ -1,4 +1,4 @@
-"""An outdated runner of one's own: one that updates itself is asked to, the other's command is shown."""
+"""An outdated runner of one's own: one that updates itself receives the request, the other's command is shown."""
 
 import json
 
@@ -13,7 +13,9 @@ FILE = "runyard-worker-linux-x86_64.pex"
 VERSION = "904.1.0"
 
 
-def test_one_updates_itself_and_the_other_shows_its_command(product: Product, person: Person, sign_in: Open) -> None:
+def test_one_runner_updates_itself_and_the_other_shows_the_command_for_its_update(
+    product: Product, person: Person, sign_in: Open
+) -> None:
     mine = ScriptedRunner(product, person, "mine")
     ScriptedRunner(product, person, "by-hand")
     facts = json.dumps({"self_update": FILE})

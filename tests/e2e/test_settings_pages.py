@@ -40,7 +40,7 @@ def test_secrets_are_shown_once_and_leave_no_trace_in_the_state(
     assert "rys_" not in page.content()
 
 
-def test_identities_are_checked_before_they_are_taken(owner: Person, open_as: Callable[[Person], Page]) -> None:
+def test_identities_are_checked_before_they_are_saved(owner: Person, open_as: Callable[[Person], Page]) -> None:
     page = open_as(owner)
     page.goto("/dashboard/settings/cloud-identities")
     page.get_by_role("button", name="Add identity").first.click()
@@ -74,7 +74,7 @@ def test_the_audit_log_filters_and_is_exported(product: Product, open_as: Callab
     assert [line.split(",")[3] for line in answer.text.splitlines()] == ["action", "organization.created"]
 
 
-def test_what_was_done_stands_on_one_line(product: Product, open_as: Callable[[Person], Page]) -> None:
+def test_an_audited_action_fits_on_one_line(product: Product, open_as: Callable[[Person], Page]) -> None:
     person = product.person("auditor")
     action, detail = "service_account.secret_rotated", '{"reason": "The old one was in a log of the build machine"}'
     row = "(org_id, actor_kind, actor_label, address, action, target_kind, target_label, detail)"

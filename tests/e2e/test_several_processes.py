@@ -1,4 +1,4 @@
-"""Two dashboard processes behind one port, with Redis: everybody hears of a change, nobody is signed out by a death."""
+"""Two dashboard processes behind one port, with Redis: everybody sees a change, nobody is signed out by a death."""
 
 import asyncio
 import os

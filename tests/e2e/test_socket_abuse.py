@@ -69,7 +69,7 @@ async def test_loading_a_guarded_page_hands_an_anonymous_visitor_nothing(product
     assert any(path.startswith("/login") for path in redirects(answers))
 
 
-async def test_nonsense_is_refused_and_the_tab_goes_on_working(product: Product, owner: Person) -> None:
+async def test_nonsense_is_refused_and_the_tab_continues_to_work(product: Product, owner: Person) -> None:
     tab = await open_tab(product, product.cookie(owner))
     for name in sorted(HANDLERS):
         hints = hints_of(HANDLERS[name].handler.fn)
@@ -176,7 +176,7 @@ async def test_a_stolen_tab_token_shows_nothing_without_the_cookie(product: Prod
     assert not any(secret in frame for frame in thief.frames for secret in secrets)
 
 
-async def test_a_thief_who_only_listens_hears_nothing(product: Product, owner: Person) -> None:
+async def test_a_thief_who_only_listens_receives_nothing(product: Product, owner: Person) -> None:
     token = str(uuid.uuid4())
     tab = await loaded_tab(product, owner, token=token)
     await tab.socket.close()
@@ -186,7 +186,7 @@ async def test_a_thief_who_only_listens_hears_nothing(product: Product, owner: P
     assert not any("made-while-the-thief" in frame or owner.email in frame for frame in thief.frames)
 
 
-def test_there_is_no_upload_to_be_filled(product: Product) -> None:
+def test_uploads_are_refused(product: Product) -> None:
     answer = httpx.post(f"{product.url}/_upload", files={"files": b"x" * 1024}, timeout=60)
     assert answer.status_code in (404, 405)
 

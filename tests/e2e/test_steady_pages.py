@@ -1,4 +1,4 @@
-"""What stays where it is, and who stays signed in: columns, the log, plans, sessions, members."""
+"""Things that stay in place, and people who stay signed in: columns, the log, plans, sessions, members."""
 
 import hashlib
 import json
@@ -77,7 +77,7 @@ def test_columns_of_members_and_of_a_history_stay_where_they_are(
     assert lefts(page)[:3] == before
 
 
-def test_what_is_typed_stays_in_the_palette_while_another_page_comes(person: Person, sign_in: Open) -> None:
+def test_typed_text_stays_in_the_palette_while_another_page_loads(person: Person, sign_in: Open) -> None:
     """Each page has a palette of its own: the next page's must have what was typed into the last one's."""
     page = sign_in(person)
     field = page.get_by_test_id("palette").get_by_role("combobox")
@@ -104,7 +104,7 @@ TYPE_AND_SHOW_ALL = """() => {
 }"""
 
 
-def test_a_search_that_was_cleared_does_not_come_back(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_cleared_search_does_not_reappear(product: Product, person: Person, sign_in: Open) -> None:
     product.runner(person, "prod-eu")
     page = sign_in(person)
     expect(row(page, "prod-eu")).to_be_visible()
@@ -322,7 +322,7 @@ def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(
     assert download.value.suggested_filename == "platform-kept-state-7.json"
 
 
-def test_a_link_under_the_pointer_can_be_read_and_a_tab_is_called_after_what_it_shows(
+def test_a_link_under_the_pointer_stays_readable_and_the_title_of_a_tab_names_its_content(
     product: Product, person: Person, sign_in: Open
 ) -> None:
     """Reflex has a colour of its own for a link under the pointer, too pale for text, and one title for a page's every item."""
@@ -361,7 +361,7 @@ def test_tables_fit_beside_their_rail_and_from_a_phone_to_a_desk(
             assert settled(page).evaluate(TOO_WIDE) == [], (path, width)
 
 
-def test_a_sheet_shows_what_is_wrong_far_down_and_keeps_its_head(
+def test_a_sheet_scrolls_to_an_error_and_keeps_its_heading_visible(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
     make_module(product, person, "platform/vpc")

@@ -52,7 +52,7 @@ def page(person: Person, open_as: Callable[..., Page]) -> Page:
 
 
 def findings_anywhere(page: Page, name: str) -> list[str]:
-    """What axe finds on a desk in light and in dark, and on a phone."""
+    """Findings of axe on a desktop in light and in dark, and on a phone."""
     found = []
     for screen, (mode, width) in SCREENS.items():
         page.set_viewport_size({"width": width, "height": 900})
@@ -64,7 +64,7 @@ def findings_anywhere(page: Page, name: str) -> list[str]:
     return found
 
 
-def test_the_pages_show_what_there_is_and_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
+def test_the_pages_show_their_entries_and_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     for name, place in (("notifications", "tr[data-row]"), ("updates", "[role=radio]")):
         page.goto(f"{SETTINGS}/{name}")
         expect(page.locator(place).first).to_be_attached()
@@ -122,7 +122,7 @@ def test_a_mail_rule_is_created_tested_and_kept_in_the_outbox(page: Page, things
     expect(row).to_contain_text("In the outbox")
 
 
-def test_an_address_inside_the_network_is_refused_in_words(page: Page, things: dict[str, Any]) -> None:
+def test_an_address_inside_the_network_is_refused_with_the_reason(page: Page, things: dict[str, Any]) -> None:
     page.goto(f"{SETTINGS}/notifications")
     page.get_by_role("button", name="Create rule").first.click()
     sheet = page.get_by_role("dialog", name="Create rule")
@@ -142,7 +142,9 @@ def test_the_update_policy_is_kept(page: Page, things: dict[str, Any]) -> None:
     expect(page.get_by_role("radio", name="In a window")).to_have_attribute("aria-checked", "true")
 
 
-def test_the_title_counts_what_needs_you(product: Product, person: Person, page: Page, things: dict[str, Any]) -> None:
+def test_the_title_counts_a_job_that_needs_an_approval(
+    product: Product, person: Person, page: Page, things: dict[str, Any]
+) -> None:
     page.goto(f"{SETTINGS}/updates")
     enqueue(product, person, make_module(product, person, "waits/one", approvals_required=1), "APPLY")
     page.wait_for_function("document.title.startsWith('(1) ')")

@@ -1,4 +1,4 @@
-"""What must hold before anybody trusts the page: its clock, its clicks, its questions, its focus."""
+"""Conditions for trusting a page: its clock, its clicks, its questions, its focus."""
 
 import re
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def test_the_clock_is_right_after_every_navigation_and_reload(person: Person, si
     assert abs(page.evaluate(SKEW)) < WRONG
 
 
-def test_a_browser_with_a_wrong_clock_is_put_right(person: Person, sign_in: Open) -> None:
+def test_the_page_corrects_the_wrong_clock_of_a_browser(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.clock.install(time="2026-01-01T00:00:00Z")
     page.reload()
@@ -122,7 +122,9 @@ def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) 
     page.close()
 
 
-def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Person, sign_in: Open) -> None:
+def test_revoking_a_token_needs_a_confirmation_that_counts_connected_instances(
+    product: Product, person: Person, sign_in: Open
+) -> None:
     runner = ScriptedRunner(product, person, "build-1")
     page = sign_in(person)
     page.goto(f"/dashboard/runners/{runner.worker['id']}")
@@ -161,9 +163,7 @@ def test_a_rotated_token_is_listed_at_once_and_the_used_one_stays_in_use(
     expect(page.locator("[data-event=token_rotated]").first).to_be_visible()
 
 
-def test_a_reload_does_not_ask_to_copy_a_token_that_it_has_lost(
-    product: Product, person: Person, sign_in: Open
-) -> None:
+def test_a_reload_closes_the_dialog_that_showed_a_new_token(product: Product, person: Person, sign_in: Open) -> None:
     worker = product.runner(person, "build-1")["id"]
     page = sign_in(person)
     page.goto(f"/dashboard/runners/{worker}")
@@ -177,7 +177,7 @@ def test_a_reload_does_not_ask_to_copy_a_token_that_it_has_lost(
     expect(shown).to_have_count(0)
 
 
-def test_a_killed_apply_is_as_grave_as_a_lost_one(
+def test_a_killed_apply_needs_attention_and_offers_a_check_plan(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
     runner = ScriptedRunner(product, person, "build-1")
@@ -226,7 +226,7 @@ def test_a_dialog_opened_from_a_menu_has_the_focus(
     wait_until(lambda: question.evaluate(FOCUSED))
 
 
-def test_what_is_typed_while_the_menu_closes_stays(product: Product, person: Person, sign_in: Open) -> None:
+def test_text_typed_while_the_menu_closes_is_kept(product: Product, person: Person, sign_in: Open) -> None:
     product.runner(person, "prod-us")
     page = sign_in(person)
     page.add_style_tag(content="[role=menu][data-state=closed] { animation-duration: 600s !important }")
@@ -288,8 +288,10 @@ QUESTION = """<div role="alertdialog" data-state="open"><input>
 
 
 @pytest.mark.parametrize(("meanwhile", "acts"), [("", 1), ("a", 0)])
-def test_enter_waits_for_a_slow_answer_unless_somebody_goes_on(chromium: Browser, meanwhile: str, acts: int) -> None:
-    """A name that is typed to confirm lets its button be pressed once the server has seen it, however long that takes."""
+def test_enter_waits_for_a_slow_answer_unless_another_key_is_pressed(
+    chromium: Browser, meanwhile: str, acts: int
+) -> None:
+    """A name that is typed to confirm enables its button once the server has seen it, however long that takes."""
     page = chromium.new_page()
     page.set_content(QUESTION)
     # Its patience is in seconds, and a busy machine's frames may take as many.

@@ -45,7 +45,7 @@ def keep_codes(page: Page) -> list[str]:
     return codes
 
 
-def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callable[[], Page]) -> None:
+def test_two_step_sign_in_is_turned_on_required_and_removed(product: Product, browse: Callable[[], Page]) -> None:
     person, page, elsewhere = product.person("steps"), browse(), browse()
     sign_in(page, person)
     sign_in(elsewhere, person)

@@ -173,7 +173,7 @@ def test_a_lost_apply_shows_its_ways_out_and_its_lock(
     expect(page.get_by_test_id("state")).to_have_attribute("data-locked", "false")
 
 
-def test_the_list_filters_searches_and_grows_by_itself(
+def test_the_list_of_jobs_updates_live_and_can_be_searched_and_filtered(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     module = make_module(product, owner, "edge/cdn")
@@ -247,7 +247,7 @@ def test_the_tree_follows_the_jobs_of_every_module(
     expect(dot).to_have_attribute("title", "Last drift check failed")
 
 
-def test_an_admin_grants_outputs_and_lets_uploads_be_applied(
+def test_an_admin_grants_outputs_and_allows_applying_uploads(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     module = make_module(product, owner, "shared/network")

@@ -1,4 +1,4 @@
-"""A runner behind a proxy in the middle of a real apply that goes on until it is told to end."""
+"""A runner behind a proxy in the middle of a real apply that continues until a test ends it."""
 
 import json
 import time
@@ -50,7 +50,7 @@ def lose(bench: Bench, worker: str) -> None:
 
 
 class Apply:
-    """A runner behind a proxy, in the middle of a real apply that goes on until it is told to end."""
+    """A runner behind a proxy, in the middle of a real apply that continues until a test ends it."""
 
     def __init__(self, bench: Bench, proxy: Proxy, engine: HeldTofu, home: Path | None = None) -> None:
         self.bench, self.proxy, self.engine = bench, proxy, engine
@@ -71,7 +71,7 @@ class Apply:
         (self.engine.book / "go").touch()
 
     def start_again(self, home: Path | None = None) -> WorkerProcess:
-        """What supervises a runner starts it again, beside what the dead one left."""
+        """Start the runner again as its supervisor would, beside the files that the dead one left."""
         self.runner = self.bench.start_worker(
             self.worker, url=self.proxy.url, instance=self.runner.instance, home=home or self.runner.home,
             **self.engine.variables,

@@ -73,7 +73,7 @@ def close_ledger(
 
 
 def _counted(bench: Bench) -> dict[str, int]:
-    """What the database counts over everything that the bench's organisation ever did."""
+    """Return the database's counts over everything that the bench's organisation ever did."""
     with bench.database() as database:
         row = database.execute(LEDGER, {"org": bench.org, "since": "-infinity"}).fetchone()
     assert row is not None

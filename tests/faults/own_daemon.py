@@ -58,7 +58,7 @@ def is_gone(pid: int) -> bool:
 
 
 def find_own(pids: str, start: str) -> OwnDaemon:
-    """What two variables name; or a skipped test."""
+    """Return the daemon that two variables name, or skip the test."""
     files, command = (shlex.split(os.environ.get(name, "")) for name in (pids, start))
     if not files or not command:
         pytest.skip(f"{pids} (files with process ids) and {start} (a command) name nothing that may be killed")

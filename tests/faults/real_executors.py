@@ -37,7 +37,7 @@ def address_of(interface: str) -> str:
 
 @dataclass
 class Place:
-    """Where executors run: the runner's variables for it, and what can be seen from outside."""
+    """A place where executors run: the runner's variables for it, and facts that are visible from outside."""
 
     variables: dict[str, str]
     host: str
@@ -85,7 +85,7 @@ class RealApply:
         wait_until(lambda: time.monotonic() > self.ends_at, timeout_seconds=2 * SECONDS, every_seconds=0.5)
 
     def check_whole(self) -> None:
-        """State, outputs and every line of the log are there, and nothing of the executor is left."""
+        """State, outputs and every line of the log exist, and nothing of the executor is left."""
         row = self.bench.wait_job(self.job, "SUCCEEDED", "FAILED")
         assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), row["error"]
         log = self.bench.log_of(self.job)
@@ -98,7 +98,7 @@ class RealApply:
 
 
 def goes_on_through_an_outage(apply: RealApply) -> None:
-    """The project is away until the apply has ended; it is held meanwhile, and whole when it answers."""
+    """The project is away until the apply has ended; the job needs attention meanwhile, and is whole when the project answers."""
     apply.hold()
     held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
     assert held["error"]["code"] == "OUT_OF_CONTACT"

@@ -1,4 +1,4 @@
-"""What a person sees while a fault lasts: written down second by second, and printed as the table that the docs show."""
+"""A person's view during a fault: recorded second by second, and printed as the table that the docs show."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run)
 
     def note(self, what: str) -> None:
-        """What was done to it, in the test's own words."""
+        """Record an action of the test, in the test's own words."""
         self._add(f"**{what}**", "", "")
 
     def poll_once_more(self) -> None:

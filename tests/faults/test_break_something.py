@@ -52,7 +52,7 @@ def owner(demo: RunningStack) -> str:
 
 
 def check_recovered(stack: RunningStack) -> list[str]:
-    """Wait for the end; nothing was lost, and what happened is told in sentences."""
+    """Wait for the end; nothing was lost, and sentences report the events."""
     seen = wait_until(lambda: (found := ask(stack, do="read")) and not found["run"]["is_running"] and found, 400)
     said = [step["text"] for step in seen["run"]["steps"]]
     assert seen["run"]["has_recovered"], "\n".join(said)
@@ -91,7 +91,7 @@ def test_a_runner_killed_in_its_apply_leaves_the_job_to_a_person_and_nothing_is_
         ("database", "It answers again"),
     ],
 )
-def test_everything_recovers_by_itself(demo: RunningStack, owner: str, kind: str, words: str) -> None:
+def test_everything_recovers_automatically(demo: RunningStack, owner: str, kind: str, words: str) -> None:
     said = broken(demo, owner, kind)
     assert any(words in line for line in said), said
     assert "succeeded" in said[-1]

@@ -54,7 +54,7 @@ def state_of(apply: RealApply) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.usefixtures("live_restore")
-def test_with_live_restore_an_apply_goes_on_while_its_daemon_is_gone(
+def test_with_live_restore_an_apply_continues_while_its_daemon_is_stopped(
     bench: Bench, daemon: Daemon, own: OwnDaemon, number: signal.Signals
 ) -> None:
     with applying(bench, daemon) as apply:
@@ -68,10 +68,10 @@ def test_with_live_restore_an_apply_goes_on_while_its_daemon_is_gone(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_without_it_an_apply_is_told_to_stop_and_saves_its_state(
+def test_without_live_restore_an_apply_receives_a_stop_signal_and_saves_its_state(
     bench: Bench, daemon: Daemon, own: OwnDaemon, number: signal.Signals
 ) -> None:
-    """A daemon that leaves stops its containers in order; one that was killed does so when it comes back."""
+    """A daemon that leaves stops its containers in order; one that was killed does so when it is started again."""
     with applying(bench, daemon) as apply:
         restart(own, daemon, number=number)
         ended = bench.wait_job(apply.job)

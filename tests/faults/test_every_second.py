@@ -37,7 +37,7 @@ def words_in(book: Path) -> list[str]:
 
 
 def reached(bench: Bench, job: int, runner: WorkerProcess) -> str:
-    """What the runner has of a job's output: on its disk, or sent already."""
+    """Return the part of a job's output that the runner has: on its disk, or sent already."""
     kept = ""
     for file in runner.home.glob("instances/*/jobs/*/**/*"):
         with suppress(OSError):

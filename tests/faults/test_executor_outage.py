@@ -45,7 +45,7 @@ class Dispatched:
 
     @property
     def left(self) -> Path:
-        """What the executor keeps of its attempt, in its container's home."""
+        """The folder in its container's home in which the executor keeps its attempt."""
         return self.docker.bin_folder.parent / ".runyard" / "runner" / "executors" / "jobs" / f"{self.job}-1"
 
     def start_runner(self, **more: Any) -> WorkerProcess:
@@ -134,7 +134,7 @@ def leaving(runner: WorkerProcess) -> int:
     return sum(str(each.get("id")).startswith("leaving") for each in runner.events())
 
 
-def test_an_executor_that_is_cut_off_goes_on_and_its_runner_does_not_remove_it(dispatched: Dispatched) -> None:
+def test_an_executor_that_is_cut_off_continues_and_its_runner_does_not_remove_it(dispatched: Dispatched) -> None:
     dispatched.to_executor.cut()
     dispatched.end()
     wait_until(dispatched.outcome, timeout_seconds=180)
@@ -146,7 +146,7 @@ def test_an_executor_that_is_cut_off_goes_on_and_its_runner_does_not_remove_it(d
 
 
 @pytest.mark.slow
-def test_with_the_whole_project_away_the_job_is_held_and_comes_back(dispatched: Dispatched) -> None:
+def test_a_job_needs_attention_while_the_whole_project_is_away_and_succeeds_afterwards(dispatched: Dispatched) -> None:
     dispatched.to_executor.cut()
     dispatched.to_runner.cut()
     dispatched.pass_time()
@@ -170,7 +170,9 @@ def test_an_executor_that_died_with_its_state_undelivered_is_started_once_more_t
     dispatched.check_whole()
 
 
-def test_an_executor_killed_with_its_engine_is_told_at_once_and_keeps_the_lock(dispatched: Dispatched) -> None:
+def test_the_end_of_an_executor_killed_with_its_engine_is_reported_at_once_and_the_lock_is_kept(
+    dispatched: Dispatched,
+) -> None:
     dispatched.docker.boxes[dispatched.name].signal("SIGKILL")
     row = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION", "FAILED", "QUEUED")
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")

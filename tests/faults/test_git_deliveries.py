@@ -1,4 +1,4 @@
-"""Deliveries while parts of the stack are killed at random: what was acknowledged is written down once, and decided."""
+"""Deliveries while parts of the stack are killed at random: each acknowledged one is recorded once, and decided."""
 
 import os
 import random
@@ -29,7 +29,7 @@ END = "select private.end_job(%s, 'FAILED', 'failed', 'system', null, 'system', 
 
 
 class Ledger:
-    """What a provider knows: which deliveries were answered with success."""
+    """A provider's knowledge: the deliveries that were answered with success."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
@@ -76,7 +76,7 @@ def end_reading(stack: RunningStack, org: str) -> bool:
 
 
 @pytest.mark.slow
-def test_what_was_acknowledged_is_written_down_once_and_decided(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_acknowledged_delivery_is_recorded_once_and_decided(tmp_path_factory: pytest.TempPathFactory) -> None:
     home, ledger, chance = _open_folder(tmp_path_factory.mktemp("git")), Ledger(), random.Random(choose_seed())
     address = ""
     threads = [threading.Thread(target=ledger.send, args=(lambda: address,)) for _ in range(SENDERS)]

@@ -1,4 +1,4 @@
-"""A node of a real Kubernetes that goes away in mid-apply and comes back: what runs on it goes on, what died with it is called so.
+"""A node of a real Kubernetes that stops in mid-apply and returns: running processes continue, and dead ones are reported as such.
 
 Anyone who stops a node must own it: RUNYARD_TEST_NODE_PID_FILES names the files with the process ids of its kubelet and its containerd,
 RUNYARD_TEST_NODE_START the command that starts what of them is gone. Skipped, with the reason, elsewhere.
@@ -28,7 +28,7 @@ def own(namespace: str) -> OwnDaemon:
 
 
 def is_running(own: OwnDaemon) -> bool:
-    """All of the node's processes are there again."""
+    """All of the node's processes run again."""
     return not any(is_gone(int(file.read_text())) for file in own.pid_files)
 
 
@@ -56,7 +56,7 @@ def is_in(pid: int, uid: str) -> bool:
 
 
 @pytest.mark.slow
-def test_an_apply_goes_on_while_its_node_s_kubelet_and_containerd_are_restarted(
+def test_an_apply_continues_while_its_nodes_kubelet_and_containerd_are_restarted(
     bench: Bench, namespace: str, own: OwnDaemon
 ) -> None:
     with applying(bench, namespace) as apply:

@@ -80,7 +80,7 @@ def apply(bench: Bench, namespace: str) -> Iterator[RealApply]:
 
 
 @pytest.mark.slow
-def test_an_executor_goes_on_through_an_outage(apply: RealApply) -> None:
+def test_an_executor_continues_through_an_outage(apply: RealApply) -> None:
     goes_on_through_an_outage(apply)
 
 

@@ -58,7 +58,7 @@ def _suspend(pid: int) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     "seconds", [20, pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)]
 )
-def test_an_apply_goes_on_and_ends_while_a_part_is_away(
+def test_an_apply_continues_and_ends_while_a_part_is_away(
     apply: Apply, fresh_stack: RunningStack, part: str, seconds: int
 ) -> None:
     title = f"{part} is away for {seconds} s, and the apply ends meanwhile"

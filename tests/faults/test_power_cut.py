@@ -1,4 +1,4 @@
-"""The machine loses its power: what was not synced is gone, and what the runner had called safe is not."""
+"""The machine loses its power: unsynced data is lost, and data that the runner had called safe is not."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def apply(bench: Bench, tmp_path: Path, image: Path, mount: Mount) -> Iterator[A
 
 
 def cut_power(apply: Apply, image: Path, mount: Mount) -> Path:
-    """End everything at once; the disk that comes back holds what had reached it, and nothing else."""
+    """End everything at once; the disk that returns contains the data that had reached it, and nothing else."""
     unsynced = apply.runner.home / "unsynced"
     unsynced.write_text("x" * 10_000)
     process = psutil.Process(apply.runner.process.pid)

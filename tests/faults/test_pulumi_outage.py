@@ -87,7 +87,7 @@ def test_an_update_that_ends_while_the_project_is_away_is_a_success_when_the_new
 
 
 @pytest.mark.slow
-def test_a_runner_killed_while_the_project_is_away_is_spoken_for_by_its_successor(update: Update) -> None:
+def test_the_next_start_reports_the_update_of_a_runner_killed_while_the_project_was_away(update: Update) -> None:
     update.proxy.cut()
     update.engine.release("up")
     update.wait_ended_away()

@@ -1,4 +1,4 @@
-"""kill -9 of each part in the middle of traffic: everything is back by itself, and what was committed is there."""
+"""kill -9 of each part in the middle of traffic: everything recovers automatically, and committed data is kept."""
 
 import signal
 import threading
@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 @contextmanager
 def traffic(stack: RunningStack) -> Iterator[list[int]]:
-    """Insert numbered rows over a connection of its own until the end; the list holds what was acknowledged."""
+    """Insert numbered rows over a connection of its own until the end; the list contains the acknowledged ones."""
     acknowledged: list[int] = []
     end = threading.Event()
 
@@ -57,7 +57,7 @@ def test_a_killed_part_restarts_automatically(tough_stack: RunningStack, part: s
     assert tough_stack.process.poll() is None
 
 
-def test_every_backend_ended_at_once_is_no_more_than_a_hiccup(tough_stack: RunningStack) -> None:
+def test_the_stack_recovers_when_every_backend_is_ended_at_once(tough_stack: RunningStack) -> None:
     with psycopg.connect(tough_stack.db_url, autocommit=True) as connection:
         statement = (
             "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = any(%s)"

@@ -86,7 +86,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def open_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """A stack that may tell receivers on this machine; its parts are killed, and come back."""
+    """A stack that may notify receivers on this machine; its parts are killed, and recover."""
     home = _open_folder(tmp_path_factory.mktemp("open"))
     with start_stack(home, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
         yield stack
@@ -159,7 +159,9 @@ def check_all(person: Person, receiver: Receiver, path: str, jobs: int) -> None:
     assert all(is_signed(each) for each in receiver.received)
 
 
-def test_no_event_is_lost_whoever_fails(receiver: Receiver, open_stack: RunningStack) -> None:
+def test_no_event_is_lost_when_the_receiver_or_a_part_of_the_stack_fails(
+    receiver: Receiver, open_stack: RunningStack
+) -> None:
     stack = open_stack
     person = sign_up(stack)
     person.rule(f"{receiver.url}/first"), person.rule(f"{receiver.url}/second")
@@ -278,7 +280,9 @@ def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_lea
         assert deliver().status_code == 404
 
 
-def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, shared_tmp_path: Path) -> None:
+def test_a_schedule_that_was_due_while_the_project_was_down_runs_once(
+    receiver: Receiver, shared_tmp_path: Path
+) -> None:
     with start_stack(shared_tmp_path, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
         person = sign_up(stack)
         for path in ("a/one", "a/two"):
@@ -323,7 +327,7 @@ def inside(running_stack: RunningStack) -> Person:
     return sign_up(running_stack)
 
 
-def test_only_admins_have_addresses_sealed_and_the_project_does_not_tell_itself(inside: Person) -> None:
+def test_only_admins_seal_addresses_and_an_invalid_mail_address_is_refused(inside: Person) -> None:
     stranger = Person(inside.stack, "nobody", inside.org)
     assert stranger.seal("https://hooks.example.org/x").status_code == 403
     mail = inside.seal("oncall@example.org", "mail").json()
@@ -331,7 +335,7 @@ def test_only_admins_have_addresses_sealed_and_the_project_does_not_tell_itself(
     assert inside.seal("no mail", "mail").status_code == 400
 
 
-def test_a_redirecting_receiver_and_a_mail_say_what_became_of_them(
+def test_the_log_of_deliveries_explains_a_redirecting_receiver_and_a_kept_mail(
     receiver: Receiver, open_stack: RunningStack
 ) -> None:
     stack = open_stack

@@ -91,7 +91,7 @@ def test_killed_between_finish_and_its_reply_the_job_ended_once(bench: Bench, en
     close_ledger(bench, [job], engine.runs).check()
 
 
-def test_killed_before_the_end_could_be_told_the_next_start_tells_it(
+def test_the_next_start_reports_an_end_that_a_killed_process_could_not(
     bench: Bench, engine: HeldTofu, proxy: Proxy
 ) -> None:
     worker = bench.register()
@@ -124,7 +124,9 @@ def test_killed_before_the_claims_reply_the_job_is_not_stranded(bench: Bench, en
     close_ledger(bench, [job], engine.runs).check()
 
 
-def test_a_lost_claim_reply_is_asked_for_again_under_the_same_id(bench: Bench, engine: HeldTofu, proxy: Proxy) -> None:
+def test_a_claim_whose_reply_was_lost_is_repeated_with_the_same_id(
+    bench: Bench, engine: HeldTofu, proxy: Proxy
+) -> None:
     worker = bench.register()
     lost: list[str] = []
 

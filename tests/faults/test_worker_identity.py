@@ -61,7 +61,7 @@ def test_a_token_rotated_in_the_middle_of_a_job_disturbs_nobody(bench: Bench, en
     close_ledger(bench, [job, more, last], engine.runs).check()
 
 
-def test_a_token_revoked_in_the_middle_of_a_plan_stops_the_runner_and_another_goes_on(
+def test_a_token_revoked_in_the_middle_of_a_plan_stops_the_runner_and_another_finishes_the_job(
     bench: Bench, engine: HeldTofu
 ) -> None:
     worker, other = bench.register(), bench.register()

@@ -83,7 +83,7 @@ def test_a_partition_within_the_lease_is_survived_and_the_log_is_whole(
     close_ledger(bench, [job], engine.runs).check()
 
 
-def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
+def test_a_replaced_runner_that_returns_can_write_nothing(bench: Bench, engine: HeldTofu, tmp_path: Path) -> None:
     worker = bench.register()
     paths = engine.variables
     first = bench.start_worker(worker, **paths)
@@ -176,7 +176,7 @@ def test_a_runner_that_cannot_renew_interrupts_its_engine_before_the_lease_ends(
 
 
 @pytest.mark.slow
-def test_stopped_for_two_leases_then_continued(bench: Bench, engine: HeldTofu) -> None:
+def test_a_job_succeeds_after_its_runner_was_stopped_for_two_leases(bench: Bench, engine: HeldTofu) -> None:
     worker = bench.register()
     runner = bench.start_worker(worker, **engine.variables)
     engine.hold("plan")

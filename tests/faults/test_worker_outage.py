@@ -1,4 +1,4 @@
-"""The project is away in the middle of an apply: the engine goes on, and nothing that it did is lost."""
+"""The project is away in the middle of an apply: the engine continues, and nothing that it did is lost."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news
     assert "resumed" in [event["event"] for event in apply.bench.events_of(apply.job)]
 
 
-def test_a_runner_killed_while_the_project_is_away_is_spoken_for_by_its_successor(apply: Apply) -> None:
+def test_the_next_start_reports_the_apply_of_a_runner_killed_while_the_project_was_away(apply: Apply) -> None:
     apply.cut()
     apply.end()
     apply.wait_ended_away()
@@ -48,7 +48,7 @@ def test_a_runner_killed_while_the_project_is_away_is_spoken_for_by_its_successo
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
-def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
+def test_the_state_and_the_log_of_a_released_apply_are_kept_for_a_person(apply: Apply) -> None:
     apply.cut()
     bench, lock = apply.bench, apply.bench.rpc("state_info", p_module=apply.module)["lock"]["id"]
     bench.wait_job(apply.job, "NEEDS_ATTENTION")
@@ -93,7 +93,7 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(apply: Apply) 
 
 
 def test_requests_that_arrive_and_answers_that_do_not_lose_nothing(apply: Apply) -> None:
-    """The network works one way: everything reaches the project, and the runner hears of nothing."""
+    """The network works one way: everything reaches the project, and the runner receives nothing."""
     apply.proxy.decide = lambda _: Fault.LOSE_REPLY
     apply.end()
     apply.wait_ended_away()
@@ -102,7 +102,7 @@ def test_requests_that_arrive_and_answers_that_do_not_lose_nothing(apply: Apply)
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
-def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_itself(
+def test_a_runner_without_a_work_directory_returns_its_jobs_and_recovers_automatically(
     bench: Bench, tmp_path: Path
 ) -> None:
     blocked = tmp_path / "temp"
@@ -142,7 +142,7 @@ def test_a_real_outage_inside_of_an_apply(apply: Apply, apply_seconds: int, outa
 
 
 @pytest.mark.slow
-def test_what_people_see_of_a_runner_that_dies_in_an_apply(apply: Apply) -> None:
+def test_a_runner_that_dies_in_an_apply_leaves_a_job_that_needs_attention(apply: Apply) -> None:
     with watched("kill -9 of the runner in an apply", apply.bench, apply.job, apply.worker[0], apply.runner) as watch:
         watch.note("kill -9 of the runner")
         apply.runner.signal(signal.SIGKILL)

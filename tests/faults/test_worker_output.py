@@ -20,7 +20,7 @@ def last_heartbeat(bench: Bench, worker: str) -> datetime:
         return datetime.fromisoformat(str(row["last_seen_at"]))
 
 
-def test_a_flood_of_output_is_cut_with_a_notice_and_the_heartbeat_goes_on(bench: Bench, tmp_path: Path) -> None:
+def test_a_flood_of_output_is_cut_with_a_notice_and_heartbeats_continue(bench: Bench, tmp_path: Path) -> None:
     runner = bench.runner()
     gate = tmp_path / "gate"
     flood = "cat /dev/zero | tr \\\\0 x | fold -w 200 | head -c 100000000"

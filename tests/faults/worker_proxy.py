@@ -13,7 +13,7 @@ PIECE = 64 * 1024
 
 
 class Fault(Enum):
-    """What happens to one request."""
+    """The treatment of one request."""
 
     PASS = "pass"
     ERROR = "500"

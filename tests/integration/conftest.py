@@ -1,4 +1,4 @@
-"""What several files share: one runner for the jobs that any runner does, and one registry, since filling it takes a minute."""
+"""Fixtures of several files: one runner for jobs that any runner can do, and one registry, since filling it takes a minute."""
 
 from tests.integration.worker_bench import served, steady_bench
 from tests.support.private_registry import private_registry

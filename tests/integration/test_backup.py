@@ -152,7 +152,7 @@ def test_a_stopped_installation_is_backed_up_restored_and_kept(backup: Path, sha
     assert runyard(shared_tmp_path / "other", "restore", str(file)).returncode == 0
 
 
-def test_a_disk_that_takes_no_more_is_named_and_no_part_is_kept(
+def test_a_failed_write_is_reported_and_no_partial_backup_is_kept(
     running_stack: RunningStack, shared_tmp_path: Path
 ) -> None:
     largest = (16 * 1024, 16 * 1024)

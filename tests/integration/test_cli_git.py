@@ -44,7 +44,7 @@ def test_a_repository_from_connect_to_disconnect(terminal: Terminal, bench: Benc
     assert terminal.run("git", "poll", "infra/edge").returncode == ExitCode.PROBLEM
 
 
-def test_a_provider_that_cannot_be_guessed_is_asked_for(terminal: Terminal) -> None:
+def test_connect_requires_a_provider_unless_the_address_shows_it(terminal: Terminal) -> None:
     refused = terminal.run("git", "connect", URL)
     assert (refused.returncode, "--provider" in refused.stderr) == (ExitCode.USAGE, True)
     shown = terminal.run("git", "connect", "https://github.com/infra/edge")

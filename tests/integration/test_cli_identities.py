@@ -60,7 +60,7 @@ def test_policy_names_the_provider_and_all_modules_below_the_group(terminal: Ter
     assert list(statement["Condition"]["StringLike"].values()) == [sub]
 
 
-def test_test_shows_the_token_and_what_a_cloud_could_not_read(terminal: Terminal, bench: Bench) -> None:
+def test_test_shows_the_token_and_reports_an_issuer_that_clouds_cannot_read(terminal: Terminal, bench: Bench) -> None:
     module = bench.rows("modules", id=bench.module())[0]["path"]
     nothing = terminal.run("identities", "test", module)
     assert nothing.returncode == ExitCode.PROBLEM

@@ -142,7 +142,7 @@ def test_a_folder_on_this_disk_is_planned_with_the_real_state_and_applied_only_b
     assert terminal.run("modules", "outputs", "apps/site", "greeting").stdout == "hello moon\n"
 
 
-def test_the_exit_code_says_how_the_job_ended(terminal: Terminal, bench: Bench, code: Path) -> None:
+def test_run_and_logs_exit_with_the_code_of_a_failed_job(terminal: Terminal, bench: Bench, code: Path) -> None:
     bench.runner()
     (code / "main.tf").write_text(BROKEN)
     terminal.run("modules", "create", "apps/broken", "--from", str(code))
@@ -155,7 +155,7 @@ def test_the_exit_code_says_how_the_job_ended(terminal: Terminal, bench: Bench, 
     assert terminal.run("jobs", "logs", "-f", str(again["number"])).returncode == ExitCode.JOB_FAILED
 
 
-def test_a_job_that_waits_says_why_and_can_be_cancelled(terminal: Terminal, code: Path) -> None:
+def test_a_waiting_job_shows_its_reason_and_can_be_cancelled(terminal: Terminal, code: Path) -> None:
     terminal.run("modules", "create", "apps/waiting", "--from", str(code))
     (job,) = terminal.json("run", "plan", "apps/waiting", "--key", "once")
     assert terminal.json("run", "plan", "apps/waiting", "--key", "once")[0]["id"] == job["id"]
@@ -271,7 +271,7 @@ def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> No
         (("jobs", "dance"), ExitCode.USAGE, "No such command"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_code(
+def test_invalid_commands_are_refused_with_their_exit_codes(
     terminal: Terminal, arguments: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
     done = terminal.run(*arguments)

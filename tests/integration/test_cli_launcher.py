@@ -1,4 +1,4 @@
-"""`runyard` as a person uses it: up, a second terminal, down, up again, and what goes wrong."""
+"""`runyard` as a person uses it: up, a second terminal, down, up again, and errors."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def emails(stack: RunningStack) -> list[str]:
     return [user["email"] for user in answer.json()["users"]]
 
 
-def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_second_start_finds_the_data(
+def test_another_terminal_stops_the_stack_a_used_port_is_reported_and_a_restart_keeps_the_data(
     shared_tmp_path: Path,
 ) -> None:
     with start_stack(shared_tmp_path, *QUIET) as stack:

@@ -65,7 +65,7 @@ def test_a_login_is_kept_for_this_user_alone(
     assert account["email"] in terminal.run("whoami").stdout
 
 
-def test_an_expired_token_is_renewed_once_though_many_ask(
+def test_an_expired_token_is_renewed_when_many_use_it_at_once(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in(terminal, running_stack, account)
@@ -79,7 +79,7 @@ def test_an_expired_token_is_renewed_once_though_many_ask(
     assert terminal.run("whoami").returncode == 0
 
 
-def test_a_login_that_was_ended_says_what_to_do(
+def test_an_ended_login_is_reported_with_the_command_for_a_new_one(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
 ) -> None:
     sign_in(terminal, running_stack, account)
@@ -104,9 +104,7 @@ def test_a_login_that_was_ended_elsewhere_is_reported(
         assert "runyard login" in done.stderr
 
 
-def test_several_profiles_stand_side_by_side(
-    terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
-) -> None:
+def test_several_profiles_coexist(terminal: Terminal, running_stack: RunningStack, account: dict[str, str]) -> None:
     sign_in(terminal, running_stack, account)
     sign_in(terminal, running_stack, account, "--profile", "second")
     listed = {row["name"]: row["current"] for row in terminal.json("profiles", "list")}
@@ -118,7 +116,7 @@ def test_several_profiles_stand_side_by_side(
     assert (unknown.returncode, "default, second" in unknown.stderr) == (ExitCode.PROBLEM, True)
 
 
-def test_signing_out_ends_the_login_here_and_there(
+def test_signing_out_removes_the_login_locally_and_ends_it_on_the_server(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
 ) -> None:
     sign_in(terminal, running_stack, account)
@@ -132,7 +130,7 @@ def test_signing_out_ends_the_login_here_and_there(
     assert httpx.post(url, json=body, headers=headers, timeout=30).status_code >= 400
 
 
-def test_a_wrong_password_a_wrong_key_and_nobody_to_ask(
+def test_login_fails_with_a_wrong_password_without_a_password_and_without_an_answer(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
 ) -> None:
     place = ("login", running_stack.url, "--key", running_stack.publishable_key, "--email", account["email"])
@@ -218,7 +216,7 @@ def test_a_code_that_is_declined_or_too_old_signs_nobody_in(
     assert not (tmp_path / "late" / "profiles.json").exists()
 
 
-def test_doctor_names_what_is_wrong(terminal: Terminal, running_stack: RunningStack, account: dict[str, str]) -> None:
+def test_doctor_names_each_problem(terminal: Terminal, running_stack: RunningStack, account: dict[str, str]) -> None:
     assert terminal.run("doctor").returncode == ExitCode.UNHEALTHY
     sign_in(terminal, running_stack, account)
     well = terminal.run("doctor")
@@ -257,7 +255,7 @@ def app_of(running_stack: RunningStack, account: dict[str, str]) -> Authenticato
     return app
 
 
-def test_an_account_with_two_steps_is_asked_for_its_code(
+def test_login_to_an_account_with_two_steps_requires_a_code(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
 ) -> None:
     where = ("login", running_stack.url, "--key", running_stack.publishable_key)
@@ -290,7 +288,7 @@ def test_a_login_whose_device_was_removed_signs_in_again(
     assert (done.returncode, "was removed" in done.stderr) == (ExitCode.SIGNED_OUT, True)
 
 
-def test_an_environment_with_a_password_alone_is_told_of_the_code(
+def test_a_password_alone_in_the_environment_is_refused_because_a_code_is_required(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str], app_of: Authenticator
 ) -> None:
     environment = {
@@ -328,7 +326,7 @@ def test_a_personal_token_acts_as_its_owner_until_it_is_revoked(
     assert script.run("whoami").returncode == ExitCode.SIGNED_OUT
 
 
-def test_tokens_that_are_none_are_refused(terminal: Terminal, running_stack: RunningStack) -> None:
+def test_invalid_personal_tokens_are_refused(terminal: Terminal, running_stack: RunningStack) -> None:
     shell = terminal.also(RUNYARD_API_URL=running_stack.url)
     argument = shell.run("login", "--token", "ryp_secret")
     assert (argument.returncode, "standard input" in argument.stderr) == (ExitCode.USAGE, True)

@@ -63,7 +63,7 @@ def test_a_runner_s_whole_life(terminal: Terminal, person: Person, running_stack
     assert terminal.run("runners", "drain", "build-2").returncode == 1
 
 
-def test_assignments_come_and_go(terminal: Terminal, person: Person) -> None:
+def test_an_assignment_is_added_and_removed(terminal: Terminal, person: Person) -> None:
     person.rpc("upsert_group", p_org=person.org_id, p_path="data")
     terminal.json("runners", "register", "r1")
     assert terminal.run("runners", "assign", "r1", "data").returncode == 0
@@ -124,7 +124,7 @@ def test_a_password_signs_in_and_several_organisations_need_a_name(
     assert mine.run("runners", "list", "--organization", slug).returncode == 0
 
 
-def test_what_is_missing_is_named_at_once(tmp_path: Path) -> None:
+def test_each_connection_problem_is_reported_with_its_own_exit_code(tmp_path: Path) -> None:
     nobody = Terminal(tmp_path).run("runners", "list")
     assert (nobody.returncode, "runyard login" in nobody.stderr) == (SignedOut.exit_code, True)
     nowhere = Terminal(tmp_path, {"RUNYARD_ACCESS_TOKEN": "t"}).run("runners", "list")
@@ -148,7 +148,7 @@ def installation(running_stack: RunningStack, tmp_path: Path) -> Iterator[Termin
     assert terminal.run("shared-runners", "apply", str(empty)).returncode == 0
 
 
-def test_shared_runners_are_as_the_file_says(
+def test_shared_runners_match_their_file(
     installation: Terminal, terminal: Terminal, running_stack: RunningStack, tmp_path: Path
 ) -> None:
     file = tmp_path / "shared.toml"
@@ -200,7 +200,7 @@ def test_a_mistake_in_the_file_is_named_and_changes_nothing(
     assert not [row for row in terminal.json("runners", "list") if row["name"].lower() == "x"]
 
 
-def test_maintenance_comes_and_goes(terminal: Terminal) -> None:
+def test_maintenance_is_started_shown_and_ended(terminal: Terminal) -> None:
     assert terminal.json("maintenance", "show") is None
     begun = terminal.json("maintenance", "start", "2h", "--reason", "New network")
     assert begun["reason"] == "New network"
@@ -209,7 +209,7 @@ def test_maintenance_comes_and_goes(terminal: Terminal) -> None:
     assert terminal.json("maintenance", "end") is None
 
 
-def test_an_organisation_says_when_shared_runners_help(terminal: Terminal) -> None:
+def test_the_setting_for_shared_runners_accepts_only_known_values(terminal: Terminal) -> None:
     assert terminal.run("orgs", "shared-runners", "never").returncode == 0
     assert terminal.run("orgs", "shared-runners", "sometimes").returncode == Usage.exit_code
 

@@ -86,7 +86,7 @@ def test_a_new_user_installs_signs_in_and_works(installed: Path, running_stack: 
 
 
 def signed_in_by_code(installed: Path, home: Path, laptop: Path, place: tuple[str, ...]) -> str:
-    """Who is signed in on a second machine, after the code that it shows was confirmed on the first."""
+    """Return the person signed in on a second machine, after the code that it shows was confirmed on the first."""
     laptop.mkdir()
     waits = subprocess.Popen(
         [installed / "runyard", *place], cwd=laptop, env={"PATH": "/usr/bin:/bin", "HOME": str(laptop)}, text=True,
@@ -165,7 +165,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_it_brings_neither_stack_nor_dashboard_nor_runner(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_contains_neither_stack_nor_dashboard_nor_runner(installed: Path, tmp_path: Path) -> None:
     find = "import importlib.util as u; print([n for n in ('app', 'stack', 'worker', 'reflex', 'granian') if u.find_spec(n)])"
     found = subprocess.run([installed / "python", "-c", find], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

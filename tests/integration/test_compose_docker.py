@@ -1,4 +1,4 @@
-"""The compose files, started by a Docker daemon that is really there."""
+"""The compose files, started by a real Docker daemon."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Compose:
         return done.stdout.strip()
 
     def health(self, service: str) -> str:
-        """What the daemon finds out by the image's own check."""
+        """The result of the image's own health check, from the daemon."""
         found = subprocess.run(
             ["docker", "-H", self.host, "inspect", self("ps", "-q", service)],
             capture_output=True, text=True, check=True, timeout=60,
@@ -63,7 +63,7 @@ def compose_command(host: str) -> list[str]:
 
 @contextmanager
 def started(compose: Compose, *services: str) -> Iterator[Compose]:
-    """Start services from images that are there, and remove all of it afterwards."""
+    """Start services from existing images, and remove all of it afterwards."""
     try:
         compose("up", "-d", "--no-build", *services)
         yield compose

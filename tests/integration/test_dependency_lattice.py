@@ -1,4 +1,4 @@
-"""Twenty modules in five steps with OpenTofu itself: each takes outputs of two others, and every value is checked."""
+"""Twenty modules in five steps with OpenTofu itself: each uses outputs of two others, and every value is checked."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +36,7 @@ LEDGER = """select p.path as producer, c.path as consumer from public.module_dep
 
 
 def above(step: int, place: int) -> dict[str, str]:
-    """The modules that one takes its inputs of."""
+    """The modules whose outputs are one module's inputs."""
     return {"left": f"grid/s{step - 1}-m{place}", "right": f"grid/s{step - 1}-m{(place + 1) % WIDTH}"}
 
 

@@ -42,7 +42,7 @@ def docker(bench: Bench, tmp_path: Path) -> DockerApi:
 
 
 def on_docker(address: str) -> dict[str, str]:
-    """What makes a runner execute its jobs on this Docker host."""
+    """Settings with which a runner executes its jobs on this Docker host."""
     return {
         "RUNYARD_JOB_DISPATCHER_TYPE": "docker",
         "RUNYARD_JOB_DISPATCHER_DATA_HOST": f"tcp://{address}",
@@ -95,7 +95,7 @@ def test_an_engine_elsewhere_reads_the_outputs_that_its_module_was_granted(bench
 
 
 @pytest.mark.parametrize("kind", ["GRACEFUL", "KILL"])
-def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
+def test_a_cancelled_job_ends_cancelled_and_its_executor_is_removed(
     bench: Bench, docker: DockerApi, runner: WorkerProcess, kind: str
 ) -> None:
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": WAIT}))
@@ -107,7 +107,7 @@ def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
     wait_until(lambda: box_name(runner, job) in docker.removed, timeout_seconds=180)
 
 
-def test_an_executor_lost_before_it_changed_anything_fails_with_words(
+def test_an_executor_lost_before_it_changed_anything_fails_its_job_with_its_exit_code(
     bench: Bench, docker: DockerApi, runner: WorkerProcess
 ) -> None:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
@@ -131,7 +131,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
     assert ended["status"] == "NEEDS_ATTENTION"
 
 
-def test_an_image_that_is_no_executor_gives_its_job_back_and_its_runner_takes_no_more(
+def test_an_image_that_is_no_executor_returns_its_job_and_its_runner_becomes_degraded(
     bench: Bench, tmp_path: Path
 ) -> None:
     docker = DockerApi(write_executor(tmp_path / "image", "exit 0"))
@@ -147,7 +147,7 @@ def test_an_image_that_is_no_executor_gives_its_job_back_and_its_runner_takes_no
 
 
 @pytest.mark.slow
-def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
+def test_an_apply_is_not_repeated_when_an_entry_point_hides_its_executors_exit_code(
     bench: Bench, docker: DockerApi, runner: WorkerProcess, tmp_path: Path
 ) -> None:
     hiding = f'export HOME={tmp_path} PYTHONPATH={PROJECT}\n{sys.executable} -m worker.cli "$@"\nexit 0'
@@ -176,7 +176,7 @@ def test_an_executor_stops_itself_when_its_runner_was_removed(
     assert box.exit_code() == 7
 
 
-def test_a_runner_that_leaves_lets_its_executors_finish(
+def test_a_leaving_runner_waits_until_its_executors_finish(
     bench: Bench, docker: DockerApi, runner: WorkerProcess, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gates" / "gate"

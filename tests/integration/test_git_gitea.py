@@ -91,7 +91,7 @@ def test_a_wrong_secret_is_refused_and_the_poll_finds_the_push(hosted: Hosted) -
     assert hosted.planned("app")["result"]["commit"] == commit
 
 
-def test_a_forced_push_plans_what_differs_and_equal_content_nothing(hosted: Hosted) -> None:
+def test_a_forced_push_plans_only_modules_whose_content_differs(hosted: Hosted) -> None:
     first = hosted.head()
     hosted.commit(app="second", db="second")
     hosted.publish()

@@ -124,7 +124,7 @@ def test_the_poll_finds_a_push_that_nobody_announced_and_a_forced_one(repository
     assert repository.planned("db")["result"]["commit"] == forced
 
 
-def test_a_commit_that_left_its_branch_is_still_what_is_planned(repository: Repository) -> None:
+def test_a_push_plans_its_own_commit_even_if_the_branch_has_moved(repository: Repository) -> None:
     """The plan of a push is the plan of that commit, also when the branch is somewhere else by then."""
     gate = repository.bench.folder / f"gate-{uuid.uuid4().hex[:6]}"
     hooks = {"before_init": until(gate)}
@@ -155,7 +155,7 @@ def test_a_pull_request_is_planned_as_its_merge_and_cannot_be_applied(repository
     assert [each["payload"]["options"]["git"].get("pull_request") for each in repository.plans("db")] == [None]
 
 
-def test_a_pull_request_that_conflicts_says_so(repository: Repository) -> None:
+def test_a_conflicting_pull_request_is_not_planned_and_shows_the_conflict(repository: Repository) -> None:
     git(repository.folder, "checkout", "-q", "-b", "feature")
     head = repository.commit(app="feature")
     git(repository.folder, "checkout", "-q", "main")
@@ -165,7 +165,7 @@ def test_a_pull_request_that_conflicts_says_so(repository: Repository) -> None:
     assert (row["verdict"], row["reason"]) == ("NOTHING", "It conflicts with main. Merge main into it first.")
 
 
-def test_a_repository_that_cannot_be_read_says_why(repository: Repository) -> None:
+def test_an_unreadable_repository_shows_an_error(repository: Repository) -> None:
     repository.folder.rename(repository.folder.with_suffix(".moved"))
     assert repository.announce("a" * 40).status_code == 202
     assert repository.decided()["verdict"] == "FAILED"

@@ -36,9 +36,7 @@ def review(terminal: Terminal, made: str) -> dict[str, dict[str, Any]]:
     return {row["module_path"]: row for row in terminal.json("groups", "review", made)}
 
 
-def test_previews_become_plans_after_the_apply_and_what_was_reviewed_is_applied(
-    bench: Bench, terminal: Terminal
-) -> None:
+def test_previews_become_plans_after_the_apply_and_reviewed_plans_are_applied(bench: Bench, terminal: Terminal) -> None:
     net, site, host = make(bench, "net", NET), make(bench, "site", SITE), make(bench, "host", HOST)
     bound = {"p_producer": net, "p_options": {"bindings": {"name": "name"}}}
     bench.rpc("set_dependency", p_consumer=site, **bound)

@@ -1,4 +1,4 @@
-"""A pod's projected token signs a runner in, on a cluster that is really there.
+"""A pod's projected token signs a runner in, on a real cluster.
 
 The issuer is the API server, whose name is known inside of the cluster alone: a mirror has its documents, as one would publish them.
 """
@@ -90,7 +90,7 @@ def certificate(folder: Path, *hosts: str) -> Path:
 
 @pytest.fixture
 def issuer(real_kubernetes: RealKubernetes) -> dict[str, str]:
-    """What the cluster says about itself as an issuer."""
+    """The cluster's own description of itself as an issuer."""
     return dict(json.loads(real_kubernetes("get", "--raw", DISCOVERY)))
 
 

@@ -1,4 +1,4 @@
-"""A Kubernetes API server that trusts the issuer of jobs' identities: it is really there, with an etcd and no nodes.
+"""A real Kubernetes API server that trusts the issuer of jobs' identities, with an etcd and no nodes.
 
 API servers accept issuers by https only, so a file server publishes the exported documents, as `runyard issuer export` is meant for.
 """
@@ -38,7 +38,7 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where the issuer is published, and where the API server listens; one certificate serves both."""
+    """The addresses at which the issuer is published and the API server listens; one certificate serves both."""
 
     folder: Path
     issuer_port: int

@@ -1,4 +1,4 @@
-"""The dashboard's live feed against the real stack: it goes live, heals, and is handed from member to member."""
+"""The dashboard's live feed against the real stack: it becomes live, heals, and is handed from member to member."""
 
 import asyncio
 import os
@@ -100,7 +100,7 @@ async def test_changes_arrive_while_somebody_looks(people: People) -> None:
     assert RUNNERS.key in changed.tables
 
 
-async def test_another_organisations_rows_never_come(people: People) -> None:
+async def test_rows_of_another_organisation_never_arrive(people: People) -> None:
     mine, theirs = await people.sign_up(), await people.sign_up()
     my_org, their_org = await people.organisation(mine), await people.organisation(theirs)
     my_store, their_store = await people.open(mine, my_org), await people.open(theirs, their_org)
@@ -155,7 +155,7 @@ async def test_the_channel_is_handed_on_when_its_member_signs_out(people: People
     assert member.sid == owner.sid
 
 
-async def test_nobody_looking_lets_the_feed_go(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_feed_without_viewers_is_closed(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.project.hub.LINGER_SECONDS", -1.0)
     owner = await people.sign_up()
     org_id = await people.organisation(owner)
@@ -168,9 +168,7 @@ async def test_nobody_looking_lets_the_feed_go(people: People, monkeypatch: pyte
     assert await people.hub.open(org_id, owner) is not first
 
 
-async def test_without_realtime_the_rows_are_read_again_and_again(
-    people: People, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rows_are_polled_without_realtime(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = await people.sign_up()
     org_id = await people.organisation(owner)
     monkeypatch.setattr(people.hub._realtime, "_settings", Settings("http://127.0.0.1:9", "x", "x"))
@@ -180,7 +178,9 @@ async def test_without_realtime_the_rows_are_read_again_and_again(
     assert store.link is Link.POLLING
 
 
-async def test_without_the_project_the_mark_says_offline(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_link_is_offline_while_the_project_is_unreachable(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = await people.sign_up()
     org_id = await people.organisation(owner)
     store = await people.open(owner, org_id)

@@ -44,7 +44,7 @@ def status_of(answer: bytes) -> int:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("chunks", BAD_CHUNKS)
-def test_chunks_that_are_no_chunks(running_stack: RunningStack, path: str, chunks: bytes) -> None:
+def test_malformed_chunks_are_refused(running_stack: RunningStack, path: str, chunks: bytes) -> None:
     assert status_of(send_raw(running_stack, path, CHUNKED + chunks)) == 400
 
 
@@ -82,7 +82,7 @@ def test_a_view_that_cannot_be_written_is_a_wrong_method(running_stack: RunningS
         ("worker-session", "worker_token", {}),
     ],
 )
-def test_text_that_cannot_be_stored(
+def test_text_that_cannot_be_stored_is_refused(
     running_stack: RunningStack, function: str, field: str, others: dict[str, Any], text: str
 ) -> None:
     body = json.dumps({**others, field: "TEXT"}).replace("TEXT", text)
@@ -94,7 +94,7 @@ def test_text_that_cannot_be_stored(
 
 
 @pytest.mark.parametrize("part", ["%ff", "%00", "a%00b", "%e4%b8"])
-def test_a_path_that_is_no_text(running_stack: RunningStack, part: str) -> None:
+def test_a_path_that_is_not_text_is_refused(running_stack: RunningStack, part: str) -> None:
     headers = {"apikey": running_stack.publishable_key, "authorization": "Bearer none"}
     path = f"/functions/v1/terraform/api/v2/organizations/{part}/workspaces/x"
     assert httpx.get(f"{running_stack.url}{path}", headers=headers, timeout=60).status_code == 400

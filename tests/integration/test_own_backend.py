@@ -225,7 +225,7 @@ def test_a_backend_that_a_hook_writes_is_seen(served: Bench) -> None:
     assert "(generated.tf)" in refused["error"]["message"]
 
 
-def test_an_override_of_the_code_cannot_take_the_state_elsewhere(served: Bench) -> None:
+def test_an_override_file_in_the_code_cannot_move_the_state_elsewhere(served: Bench) -> None:
     files = {"main.tf": CODE, "zz_override.tf": LOCAL}
     module = module_of(served, files, backend="runyard")
     refused = served.wait_job(served.enqueue("APPLY", module))
@@ -240,7 +240,9 @@ def test_an_encrypted_state_is_not_stored_in_the_clear(served: Bench, own: OwnBa
     assert own.requests == []
 
 
-def test_a_retry_after_a_failed_first_plan_uses_the_state_that_came(served: Bench, over_http: Existing) -> None:
+def test_a_retry_after_a_failed_first_plan_uses_the_state_that_was_brought_in(
+    served: Bench, over_http: Existing
+) -> None:
     module = module_of(served, over_http.files, inputs={"who": "Mary"}, hooks={"before_plan": "exit 1"})
     failed = served.wait_job(served.enqueue("PLAN", module, bring_state=True))
     assert (failed["status"], failed["error"]["code"]) == ("FAILED", "hook_failed")

@@ -71,7 +71,7 @@ def broken(stack: RunningStack, path: str, status: int | None = None, change: Ch
         server.server_close()
 
 
-def test_a_whole_project_has_nothing_to_do(running_stack: RunningStack) -> None:
+def test_a_healthy_project_passes_every_check(running_stack: RunningStack) -> None:
     wait_until(lambda: running_stack.get("/functions/v1/health/sweep").status_code == 200)
     code, found = doctor(running_stack, running_stack.url)
     assert (code, [name for name, check in found.items() if not check["is_well"]]) == (0, []), found
@@ -125,7 +125,7 @@ def test_a_whole_project_has_nothing_to_do(running_stack: RunningStack) -> None:
         ("/auth/v1/settings", None, lambda found: {**found, "external": {"email": False}}, "publishable key", "email"),
     ],
 )
-def test_each_broken_point_is_named_with_what_to_do(
+def test_each_broken_point_is_reported_with_its_reason_or_remedy(
     running_stack: RunningStack, path: str, status: int | None, change: Change | None, name: str, said: str
 ) -> None:
     with broken(running_stack, path, status, change) as url:

@@ -1,4 +1,4 @@
-"""Executors on a Docker daemon that is really there: the image, the code under test, and what can go wrong."""
+"""Executors on a real Docker daemon: the image, the code under test, and failures."""
 
 import os
 import secrets
@@ -45,7 +45,7 @@ def api_url(bench: Bench, real_docker: RealDocker) -> Iterator[str]:
 
 @pytest.fixture
 def on_docker(bench: Bench, real_docker: RealDocker, api_url: str) -> Iterator[dict[str, Any]]:
-    """What makes a runner execute its jobs there; afterwards nothing is left."""
+    """Settings with which a runner executes its jobs on this daemon; afterwards nothing is left."""
     yield {
         "RUNYARD_JOB_DISPATCHER_TYPE": "docker",
         "RUNYARD_JOB_DISPATCHER_DATA_HOST": real_docker.host,
@@ -101,7 +101,7 @@ def test_docker_by_tcp(bench: Bench, real_docker: RealDocker, on_docker: dict[st
 
 
 @pytest.mark.parametrize("kind", ["AFTER_STEP", "GRACEFUL", "KILL"])
-def test_a_cancelled_job_ends_and_its_container_is_gone(
+def test_a_cancelled_job_ends_and_its_container_is_removed(
     bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any], kind: str
 ) -> None:
     bench.runner(**on_docker)
@@ -113,7 +113,7 @@ def test_a_cancelled_job_ends_and_its_container_is_gone(
     wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=180)
 
 
-def test_a_container_killed_before_it_changed_anything_fails_its_job_in_words(
+def test_a_container_killed_before_it_changed_anything_fails_its_job_with_its_exit_code(
     bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
 ) -> None:
     bench.runner(**on_docker)
@@ -170,7 +170,7 @@ def test_a_job_over_its_memory_limit_is_reported(
         ({"HOST": "unix:///nonexistent/docker.sock"}, "/nonexistent/docker.sock"),
     ],
 )
-def test_what_docker_refuses_comes_back_in_its_words_with_a_remedy(
+def test_a_refusal_by_docker_is_reported_with_its_message_and_a_remedy(
     bench: Bench, on_docker: dict[str, Any], data: dict[str, str], words: str
 ) -> None:
     bench.runner(**on_docker | {f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value for name, value in data.items()})
@@ -210,7 +210,7 @@ def from_registry(registry: PrivateRegistry, password: str) -> dict[str, str]:
     return {f"RUNYARD_JOB_DISPATCHER_DATA_{name}": value for name, value in given.items()}
 
 
-def test_an_image_that_is_no_executor_gives_its_job_back_in_words(bench: Bench, on_docker: dict[str, Any]) -> None:
+def test_an_image_that_is_no_executor_returns_its_job_with_the_reason(bench: Bench, on_docker: dict[str, Any]) -> None:
     bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_BIND_PATH": f"/bin/true:{PROGRAM}:ro"})
     said = bench.given_back(bench.enqueue("PLAN", bench.module()))
     assert "the container ended with exit code 0, before it had told anything" in said
@@ -333,7 +333,9 @@ def test_the_compose_file_starts_a_runner(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
-def test_a_private_dot_aws_is_readable_for_the_image_as_the_page_says(real_docker: RealDocker, tmp_path: Path) -> None:
+def test_the_documented_command_makes_a_private_dot_aws_readable_for_the_image(
+    real_docker: RealDocker, tmp_path: Path
+) -> None:
     own = tmp_path / ".aws"
     own.mkdir(mode=0o700)
     (own / "credentials").write_text("[default]\n")

@@ -1,4 +1,4 @@
-"""Executors on a Kubernetes cluster that is really there: rights, pods that leave, and what can go wrong."""
+"""Executors on a real Kubernetes cluster: rights, pods that leave, and failures."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def api_url(bench: Bench, real_kubernetes: RealKubernetes) -> Iterator[str]:
 
 @pytest.fixture
 def on_cluster(bench: Bench, real_kubernetes: RealKubernetes, api_url: str) -> Iterator[dict[str, Any]]:
-    """What makes a runner outside of the cluster execute its jobs there, with the rights of the docs and no others."""
+    """Settings with which a runner outside the cluster executes its jobs in it, with exactly the rights in the docs."""
     yield {
         "KUBECONFIG": real_kubernetes.kubeconfig(),
         "RUNYARD_JOB_DISPATCHER_TYPE": "kubernetes",
@@ -99,7 +99,7 @@ def test_a_pod_that_is_evicted_in_mid_apply_saves_its_state(
     assert "the executor was lost while it changed infrastructure" not in process.output
 
 
-def test_whoever_deletes_the_kubernetes_job_deletes_its_secret(
+def test_deleting_the_kubernetes_job_deletes_its_secret(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
 ) -> None:
     bench.runner(**on_cluster)
@@ -153,7 +153,7 @@ def test_pods_have_the_account_nodes_variables_and_files_of_the_settings(
         ({"VOLUME_MOUNTS": '[{"name": "no", "mountPath": "/x"}]'}, "volumeMounts[0].name: Not found"),
     ],
 )
-def test_what_the_cluster_refuses_comes_back_in_its_words_with_a_remedy(
+def test_a_refusal_by_the_cluster_is_reported_with_its_message_and_a_remedy(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], data: dict[str, str], words: str
 ) -> None:
     bench.runner(**on_cluster | {f"{DATA}{name}": value for name, value in data.items()})
@@ -186,7 +186,7 @@ def test_an_image_is_pulled_from_a_private_registry_with_the_account_s_secrets(
     bench.finished("PLAN", bench.module())
 
 
-def test_an_image_that_is_no_executor_gives_its_job_back_in_words(
+def test_an_image_that_is_no_executor_returns_its_job_with_the_reason(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
 ) -> None:
     nothing = {"name": "nothing", "hostPath": {"path": "/bin/true"}}
@@ -199,7 +199,7 @@ def test_an_image_that_is_no_executor_gives_its_job_back_in_words(
     wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
-def test_a_used_up_quota_comes_back_in_the_cluster_s_words(
+def test_an_exceeded_quota_is_reported_with_the_clusters_message(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any]
 ) -> None:
     quota = {

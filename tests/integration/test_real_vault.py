@@ -1,4 +1,4 @@
-"""A job's identity and references in a Vault that is really there: it reads the issuer's keys and decides by the claims."""
+"""A job's identity and references in a real Vault: it reads the issuer's keys and decides by the claims."""
 
 import subprocess
 import sys
@@ -91,7 +91,7 @@ def trust(vault: Vault, bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_vault_trusts_the_issuer_and_tells_phases_apart(vault: Vault, bench: Bench, tmp_path: Path) -> None:
+def test_vault_trusts_the_issuer_and_distinguishes_phases(vault: Vault, bench: Bench, tmp_path: Path) -> None:
     trust(vault, bench)
     script = bench.folder / "ask.py"
     script.write_text(SCRIPT)

@@ -46,7 +46,9 @@ def test_a_module_reads_the_outputs_of_another_by_grant(
     assert again["status"] == "FAILED"
 
 
-def test_the_project_names_what_it_serves(running_stack: RunningStack) -> None:
+def test_service_discovery_names_the_api_and_requests_without_a_valid_token_are_refused(
+    running_stack: RunningStack,
+) -> None:
     for path in ("/.well-known/terraform.json", "/functions/v1/terraform/.well-known/terraform.json"):
         served = httpx.get(f"{running_stack.url}{path}", timeout=30).json()
         assert served["tfe.v2"].endswith("/functions/v1/terraform/api/v2/")

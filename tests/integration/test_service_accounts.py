@@ -169,7 +169,7 @@ def test_the_gitlab_pipeline_of_the_page_plans_and_applies_without_a_secret(
     assert applied_by(bench) == account_name(bench, account)
 
 
-def test_a_pod_acts_with_its_projected_token_and_a_command_with_what_it_prints(
+def test_an_account_acts_with_a_pods_projected_token_or_with_a_token_that_a_command_prints(
     bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path
 ) -> None:
     account = trusting(admin, issuer, "sub=system:serviceaccount:runyard:pipeline", role="viewer")
@@ -184,7 +184,9 @@ def test_a_pod_acts_with_its_projected_token_and_a_command_with_what_it_prints(
         assert (refused.returncode, "Your role is viewer; this needs operator." in refused.stderr) == (8, True)
 
 
-def test_a_pipeline_learns_what_is_wrong(bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path) -> None:
+def test_a_pipeline_learns_the_reason_for_each_failure(
+    bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path
+) -> None:
     account = trusting(admin, issuer, "repository=acme/infrastructure")
     place = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account}
     wrong = {
@@ -236,7 +238,7 @@ def test_a_runner_signs_in_by_oidc_and_another_by_a_client_secret(
 KUBERNETES_CLAIM = "sub=system:serviceaccount:runyard:pipeline"
 
 
-def test_a_runner_with_an_unassigned_account_learns_why(bench: Bench, admin: Terminal) -> None:
+def test_a_runner_with_an_unassigned_account_ends_with_that_reason(bench: Bench, admin: Terminal) -> None:
     made = admin.json("accounts", "create", "deployer")
     worker = (str(admin.json("runners", "register", "r1", "--all-modules")["id"]), "")
     process = bench.start_worker(worker, WORKER_CLIENT_ID=made["client_id"], WORKER_CLIENT_SECRET=made["client_secret"])

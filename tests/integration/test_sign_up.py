@@ -1,4 +1,4 @@
-"""Who may make an account: the first one, then anyone who is invited, or everybody where that is chosen."""
+"""The right to make an account: for the first person, then for invited people, or for everybody where that is chosen."""
 
 import hashlib
 import stat
@@ -36,7 +36,7 @@ def rpc(stack: RunningStack, token: str, name: str, **arguments: object) -> dict
     return found
 
 
-def test_the_first_account_then_whoever_is_invited(closed: RunningStack) -> None:
+def test_only_the_first_account_and_invited_people_can_sign_up(closed: RunningStack) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda number: sign_up(closed, f"first-{number}@example.com"), range(4)))
     assert sorted(answer.status_code for answer in answers) == [200, 422, 422, 422]

@@ -10,7 +10,7 @@ __all__ = ["bench"]
 PATIENCE_SECONDS = 150
 
 
-def test_the_only_runner_dies_and_its_job_goes_back_to_the_queue(bench: Bench) -> None:
+def test_a_job_returns_to_the_queue_when_the_only_runner_dies(bench: Bench) -> None:
     worker = bench.register()
     process = bench.start_worker(worker)
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": "echo here; exec sleep 600"}))

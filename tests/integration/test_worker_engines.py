@@ -155,7 +155,7 @@ def test_pulumi_previews_updates_outputs_and_destroys(bench: Bench, tmp_path: Pa
     bench.finished("DESTROY", module)
 
 
-def test_pulumi_takes_outputs_of_another_module_as_its_configuration(bench: Bench) -> None:
+def test_pulumi_receives_outputs_of_another_module_as_its_configuration(bench: Bench) -> None:
     bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("pulumi", "pulumi-language-yaml"))
     producer = bench.module(engine="pulumi", inputs={"who": "Joan"}, source={"files": {"Pulumi.yaml": PROGRAM}})
     bench.finished("APPLY", producer)

@@ -86,13 +86,15 @@ def test_with_realtime_a_job_begins_long_before_the_next_poll(bench: Bench) -> N
     assert bench.finished("PLAN", bench.module())["status"] == "SUCCEEDED"
 
 
-def test_a_changed_capacity_is_taken_over_while_running(bench: Bench) -> None:
+def test_a_running_runner_adopts_a_changed_capacity(bench: Bench) -> None:
     runner = bench.runner()
     bench.rpc("update_worker", p_worker=runner.worker_id, p_options={"capacity": 4})
     wait_until(lambda: any(e.get("id") == "capacity_changed" and e.get("now") == 4 for e in runner.events()))
 
 
-def test_a_runner_whose_engine_is_being_prepared_says_so_and_takes_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_a_runner_reports_that_its_engine_is_being_prepared_and_claims_no_job_meanwhile(
+    bench: Bench, tmp_path: Path
+) -> None:
     (tmp_path / "engine").mkdir()
     progress = tmp_path / "engine/progress.json"
     progress.write_text('{"engine": "tofu", "percent": 40, "is_done": false, "error": null}')
@@ -130,7 +132,7 @@ def test_hooks_are_run_only_when_approved(bench: Bench, tmp_path: Path, content:
         assert "\nother\n" not in bench.log_of(job["id"])
 
 
-def test_a_modules_hook_takes_the_place_of_its_groups(bench: Bench) -> None:
+def test_a_modules_hook_replaces_the_hook_of_its_group(bench: Bench) -> None:
     bench.runner()
     hooks = {"before_init": "echo of the group", "after_init": "echo group after"}
     bench.rpc(

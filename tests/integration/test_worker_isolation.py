@@ -71,7 +71,7 @@ class Scene:
 
     @property
     def victims(self) -> str:
-        """What belongs to the runner, to its other job or to another process of this machine."""
+        """Files and a socket of the runner, of its other job or of another process of this machine."""
         (other,) = (self.places[1] / ".temp").glob(f"job-{self.other}-*")
         secrets = self.places[0]
         files = " ".join(f"file:{path}" for path in (secrets, secrets / "WORKER_TOKEN", other))
@@ -177,7 +177,7 @@ def hold_a_job(bench: Bench) -> int:
 
 
 def as_ordinary_user() -> dict[str, Any]:
-    """How a runner is started as an ordinary user, by a Python that such a user can reach; or skip. Nothing for one who is."""
+    """Options that start a runner as an ordinary user, by a Python that such a user can reach; or skip. Empty for such a user."""
     if os.geteuid() != 0:
         return {}
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
@@ -256,7 +256,7 @@ def test_a_pulumi_program_finds_nothing_but_its_own(make_scene: Callable[..., Sc
 
 
 @pytest.mark.parametrize("way", sampled(ALL_WAYS, 2))
-def test_what_a_job_starts_ends_with_it_also_outside_of_its_session_and_environment(
+def test_processes_of_a_job_end_with_it_even_outside_its_session_and_environment(
     make_scene: Callable[..., Scene], way: str
 ) -> None:
     bench = make_scene(way).bench
@@ -286,16 +286,14 @@ def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_i
     assert state["lock"] is None
 
 
-def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
-    bench: Bench, make_scene: Callable[..., Scene]
-) -> None:
+def test_a_link_in_place_of_the_plan_fails_the_job(bench: Bench, make_scene: Callable[..., Scene]) -> None:
     secrets, _ = make_scene("[]").places
     hook = f"ln -sf {secrets}/WORKER_TOKEN ../plan.tfplan"
     job = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"after_plan": hook})))
     assert (job["status"], job["error"]["code"]) == ("FAILED", "plan_changed")
 
 
-def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Bench) -> None:
+def test_jobs_run_without_a_sandbox_and_the_missing_isolation_is_reported(bench: Bench) -> None:
     process = bench.runner(**{WAYS: "[]"})
     assert process.said("not_isolated")
     token = bench.tokens[process.worker_id]
@@ -325,7 +323,7 @@ def test_without_isolation_the_attacks_work(make_scene: Callable[..., Scene]) ->
     assert ("to change the machine" in found) == (os.geteuid() == 0)
 
 
-def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_variable(
+def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_was_set_by_a_variable(
     make_scene: Callable[..., Scene],
 ) -> None:
     if os.geteuid() != 0:
@@ -339,7 +337,7 @@ def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_v
     assert [line for line in looter.loot(log) if "token" in line] == []
 
 
-def test_a_runner_that_must_shut_jobs_in_and_cannot_leaves_at_once(bench: Bench) -> None:
+def test_a_runner_that_must_isolate_jobs_and_cannot_exits_at_once(bench: Bench) -> None:
     worker = bench.register()
     process = bench.start_worker(worker, **{WAYS: "[]", "RUNYARD__ENGINE__ISOLATION__MODE": "required"})
     assert process.wait() == ExitCode.SETTINGS

@@ -23,7 +23,7 @@ __all__ = ["own_bench"]
 
 @pytest.fixture
 def bench(served: Bench) -> Bench:
-    """What any runner does, the shared one does."""
+    """Use the shared runner: any runner can do these jobs."""
     return served
 
 
@@ -177,7 +177,7 @@ def test_an_archive_is_fetched_and_a_wrong_checksum_refused(bench: Bench, archiv
     assert (job["status"], job["error"]["code"]) == ("FAILED", "checksum")
 
 
-def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> None:
+def test_a_failing_plan_reports_its_error_and_skips_the_apply(bench: Bench) -> None:
     module = bench.module(source={"files": {"main.tf": 'resource "terraform_data" "x" { nonsense = 1 }'}})
     job = bench.wait_job(bench.enqueue("APPLY", module))
     assert job["status"] == "FAILED"
@@ -201,7 +201,9 @@ def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> N
         ({"source_kind": "local", "source": {"path": "/nonexistent-folder"}}, "bad_source"),
     ],
 )  # fmt: skip
-def test_a_job_that_asks_for_too_much_fails_with_its_reason(bench: Bench, spec: dict[str, object], code: str) -> None:
+def test_a_job_with_an_unsafe_path_or_a_bad_source_fails_with_its_reason(
+    bench: Bench, spec: dict[str, object], code: str
+) -> None:
     module = bench.module()
     # The database may refuse such a module itself; the runner must not rely on that.
     with bench.database() as database:
@@ -249,7 +251,7 @@ def test_extra_files_inputs_and_built_in_variables_reach_the_job(bench: Bench) -
     assert "TF_HTTP_PASSWORD=***" in log
 
 
-def test_the_job_directory_is_private_and_gone_afterwards(bench: Bench) -> None:
+def test_the_job_directory_is_private_and_removed_afterwards(bench: Bench) -> None:
     runner = bench.processes[-1]
     hook = 'pwd; stat -c "%a" ..; ls -a ..'
     job = bench.finished("PLAN", bench.module(hooks={"before_plan": hook}))

@@ -12,7 +12,7 @@ FORGE = "TF_VAR_who=EVIL tofu plan -input=false -lock=false -out=../plan.tfplan 
 
 @pytest.fixture
 def bench(served: Bench) -> Bench:
-    """What any runner does, the shared one does."""
+    """Use the shared runner: any runner can do these jobs."""
     return served
 
 
@@ -58,7 +58,7 @@ def test_hooks_read_a_copy_of_the_plan_whose_digest_is_reported(bench: Bench) ->
 @pytest.mark.parametrize(
     ("kind", "moment"), [("PLAN", "before_plan"), ("DRIFT", "before_plan"), ("OUTPUT", "before_output")]
 )
-def test_a_job_that_only_reads_cannot_write_the_state_and_its_log_says_why(
+def test_a_job_that_only_reads_cannot_write_the_state_and_its_log_gives_the_reason(
     bench: Bench, kind: str, moment: str
 ) -> None:
     module = bench.module()

@@ -41,7 +41,7 @@ def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, hom
 
 
 @pytest.mark.anyio
-async def test_a_session_is_renewed_without_the_token_and_goes_on(bench: Bench, tmp_path: Path) -> None:
+async def test_a_session_is_renewed_without_the_token_and_stays_valid(bench: Bench, tmp_path: Path) -> None:
     worker = bench.register()
     async with Transport(bench.project.url) as transport:
         session = session_for(bench, worker, transport, tmp_path)
@@ -105,7 +105,7 @@ def test_another_organisation_than_the_records_is_refused_before_anything_is_cla
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
 
 
-def test_a_runner_takes_its_settings_from_every_source_at_once(bench: Bench, tmp_path: Path) -> None:
+def test_a_runner_combines_settings_from_every_source(bench: Bench, tmp_path: Path) -> None:
     worker = bench.register(capacity=4)
     file, secrets = tmp_path / "settings.json", tmp_path / "secrets"
     file.write_text(json.dumps({"Capacity": 3, "Runner": {"Id": worker[0], "Instance": "from-the-file"}}))
@@ -119,7 +119,7 @@ def test_a_runner_takes_its_settings_from_every_source_at_once(bench: Bench, tmp
     assert (instance["name"], instance["capacity"]) == ("from-the-command-line", 3)
 
 
-def test_metrics_are_there_when_asked_for(bench: Bench) -> None:
+def test_metrics_are_served_when_a_port_is_set(bench: Bench) -> None:
     port = free_port()
     bench.runner(RUNYARD__METRICS__PORT=str(port))
     bench.finished("PLAN", bench.module())

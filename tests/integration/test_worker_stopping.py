@@ -57,7 +57,7 @@ def slow_plan(links: int) -> str:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """What a job waits at until it is there."""
+    """A file that a job waits for."""
     return tmp_path / "gate"
 
 
@@ -78,7 +78,7 @@ def test_a_job_is_cancelled_in_each_phase(served: Bench, step: str, kind: str) -
     assert statuses["report"] == "SUCCEEDED"
 
 
-def test_after_step_lets_the_step_finish_and_runs_no_other(bench: Bench, gate: Path) -> None:
+def test_an_after_step_cancel_finishes_the_step_and_runs_no_other(bench: Bench, gate: Path) -> None:
     runner = bench.runner()
     module = bench.module(hooks={"before_plan": f"{until(gate)}; echo the hook has finished"})
     job = bench.enqueue("APPLY", module)
@@ -94,7 +94,7 @@ def test_after_step_lets_the_step_finish_and_runs_no_other(bench: Bench, gate: P
     assert "the hook has finished" in bench.log_of(job)
 
 
-def test_a_graceful_cancel_of_an_apply_saves_what_was_done(bench: Bench) -> None:
+def test_a_graceful_cancel_of_an_apply_saves_the_state(bench: Bench) -> None:
     bench.runner(**PROMPT)
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
@@ -164,7 +164,7 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
     assert ("slept\n" in bench.log_of(job)) == (kind == "AFTER_STEP")
 
 
-def test_what_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:
+def test_a_process_that_ignores_the_interrupt_is_killed_after_the_grace_period(bench: Bench) -> None:
     bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **PROMPT)
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": STUBBORN}))
     wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
@@ -228,7 +228,7 @@ def _rungs(runner: WorkerProcess) -> int:
     return sum(str(each.get("event", "")).startswith("leaving") for each in runner.events())
 
 
-def test_a_drain_by_the_server_is_obeyed_and_taken_back(bench: Bench) -> None:
+def test_a_runner_obeys_a_drain_by_the_server_and_resumes_afterwards(bench: Bench) -> None:
     runner = bench.runner()
     bench.rpc("drain_worker", p_worker=runner.worker_id, p_reason="maintenance")
     bench.online((runner.worker_id, ""), "DRAINING")
@@ -240,7 +240,7 @@ def test_a_drain_by_the_server_is_obeyed_and_taken_back(bench: Bench) -> None:
     assert runner.process.poll() is None
 
 
-def test_a_disabled_runner_takes_nothing(bench: Bench) -> None:
+def test_a_disabled_runner_claims_no_job(bench: Bench) -> None:
     runner = bench.runner()
     bench.rpc("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
     job = bench.enqueue("PLAN", bench.module())
@@ -250,7 +250,7 @@ def test_a_disabled_runner_takes_nothing(bench: Bench) -> None:
     assert bench.wait_job(job)["status"] == "SUCCEEDED"
 
 
-def test_a_revoked_token_ends_the_process_with_a_clear_last_word(bench: Bench) -> None:
+def test_a_revoked_token_ends_the_process_and_its_log_gives_the_reason(bench: Bench) -> None:
     runner = bench.runner()
     token = bench.rpc("list_worker_tokens", p_worker=runner.worker_id)[0]
     bench.rpc("revoke_worker_token", p_token=token["id"])
@@ -283,7 +283,7 @@ def test_a_second_process_elsewhere_waits_and_does_not_disturb_the_first(bench: 
     assert bench.finished("PLAN", bench.module())["instance_name"] == runner.instance
 
 
-def test_single_runs_one_job_and_tells_how_it_went(bench: Bench) -> None:
+def test_single_runs_one_job_and_its_exit_code_shows_the_result(bench: Bench) -> None:
     worker = bench.register()
     good, bad = bench.module(), bench.module(hooks={"before_init": "exit 1"})
     first = bench.enqueue("PLAN", good)

@@ -107,7 +107,7 @@ class WorkerProcess:
 
 
 def until(gate: Path | str) -> str:
-    """What a hook does until something opens the gate."""
+    """Return a script that waits in a hook until something opens the gate."""
     return f"while [ ! -e {gate} ]; do sleep 0.1; done"
 
 
@@ -195,7 +195,7 @@ class Bench:
             raise AssertionError(self._story(job)) from error
 
     def _story(self, job: int) -> str:
-        """What is known about a job that does not get on."""
+        """Describe a job that makes no progress."""
         row = self.job(job)
         told = "\n".join(each.output[-3000:] for each in self.processes)
         return f"job {job} is {row['status']} ({row['phase']}), {row['error']}\n{told}"

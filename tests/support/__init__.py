@@ -1,1 +1,1 @@
-"""What every test may lean on: a real PostgreSQL, a real stack, free ports, patient waiting."""
+"""The means of every test: a real PostgreSQL, a real stack, free ports, patient waiting."""

@@ -21,12 +21,12 @@ LOOKS = 3
 FRAMES = "async (count) => { while (count--) await new Promise((done) => requestAnimationFrame(done)); }"
 # Without a window a page takes half of the work.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Milliseconds that a condition has unless a test says otherwise; one that holds costs none of them.
+# Milliseconds that a condition has unless a test sets another limit; a condition that is true costs none of them.
 SOON = 60_000
-# For what takes a while by itself: a lease, a rollout, a restart.
+# For operations that are slow in themselves: a lease, a rollout, a restart.
 LATER = 180_000
-# Fonts are there, what moves has arrived, and the page has kept its size and place for some frames.
-# What turns for ever, the mark of something that runs, is no movement to wait for.
+# Fonts are loaded, moving elements have arrived, and the page has kept its size and place for some frames.
+# An endless rotation, the mark of something that runs, is no movement to wait for.
 IS_SETTLED = """async () => {
   await document.fonts.ready;
   const isMoving = () => document.getAnimations().some((each) =>
@@ -56,8 +56,8 @@ def chromium_path() -> str:
 
 @contextmanager
 def start_chromium() -> Iterator[Browser]:
-    """A browser whose pages, and anyone who expects something of them, wait as long as `SOON` says."""
-    # Asked first: without a browser's packages Playwright's own driver may lack a library as well.
+    """A browser whose pages, and the expectations about them, wait for `SOON`."""
+    # Checked first: without a browser's packages Playwright's own driver may lack a library as well.
     options = _options()
     expect.set_options(timeout=SOON)
     with sync_playwright() as playwright:
@@ -146,7 +146,7 @@ class Tabs:
 
 @contextmanager
 def kept_back(page: Page, address: re.Pattern[str]) -> Iterator[None]:
-    """Let nothing come that a page asks for at such an address until the end: a slow network, for as long as a test likes."""
+    """Delay the answers to a page's requests to such an address until the end: a slow network, for as long as a test likes."""
     held: list[Route] = []
 
     def keep(route: Route) -> None:
@@ -160,13 +160,13 @@ def kept_back(page: Page, address: re.Pattern[str]) -> Iterator[None]:
 
 
 def settled(page: Page) -> Page:
-    """Wait until a page stands still: anyone who measures or judges what is drawn does it then."""
+    """Wait until a page is at rest: only then is its drawing measured or judged."""
     assert page.evaluate(IS_SETTLED), "the page never stands still"
     return page
 
 
 def what_stays(page: Page, look: Callable[[], list[Found]]) -> list[Found]:
-    """What a look at the page that stands still finds; what something that had just come or gone showed, is not there a second time."""
+    """Return the findings that remain on the settled page; elements that had just appeared or disappeared are not found a second time."""
     found: list[Found] = []
     for _ in range(LOOKS):
         settled(page)

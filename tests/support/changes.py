@@ -1,4 +1,4 @@
-"""What the person at work has changed, as git sees it."""
+"""The changes of the person at work, as git sees them."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ UPSTREAM = "origin/main"
 
 
 def changed_files() -> set[str] | None:
-    """Files that differ from the upstream branch, or from the commit before where that is this one; None if git cannot tell."""
+    """Files that differ from the upstream branch, or from the commit before where that is this one; None if git cannot find out."""
     base = _git("merge-base", "HEAD", UPSTREAM) or ""
     if base.strip() == (_git("rev-parse", "HEAD") or "").strip():
         base = "HEAD~1"

@@ -84,7 +84,7 @@ class Server:
 
 
 class IdleConnections:
-    """What the tests of a file that share a database leave to each other: a session that knows the functions is several times as quick."""
+    """Sessions that the tests of a file with a shared database pass on: one that knows the functions is several times as quick."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -154,7 +154,7 @@ def become(connection: psycopg.Connection, role: str, claims: dict[str, Any] | N
     connection.execute("reset role")
     connection.execute("reset all")
     for owner, name, value in connection.execute(ROLE_SETTINGS.read_bytes()).fetchall():
-        # How long something takes says something about the machine, so no time limits.
+        # Durations depend on the machine, so there are no time limits.
         if owner == role and not name.endswith("_timeout"):
             connection.execute("select set_config(%s, %s, false)", [name, value])
     connection.execute(sql.SQL("set role {}").format(sql.Identifier(role)))

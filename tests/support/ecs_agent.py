@@ -1,4 +1,4 @@
-"""A stand-in for the agent that ECS puts beside each container: it keeps what it was asked."""
+"""A stand-in for the agent that ECS puts beside each container: it keeps the requests."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ class EcsAgent:
 
     @property
     def switches(self) -> list[bool]:
-        """Whether protection was asked for, each time."""
+        """Whether protection was requested, each time."""
         return [body["ProtectionEnabled"] for _, body in self.asked]
 
 

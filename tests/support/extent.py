@@ -1,6 +1,6 @@
-"""How much of a large test is run: a part with every push, the same each time; all of it in `make test-all`.
+"""The share of a large test that is run: a part with every push, the same each time; all of it in `make test-all`.
 
-A push is judged by what it changes, not by luck: another part, and other examples of hypothesis, are tried with another seed.
+A push is judged by its changes, not by luck: another part, and other examples of hypothesis, are tried with another seed.
 """
 
 import os
@@ -21,12 +21,12 @@ def is_all() -> bool:
 
 
 def choose_seed() -> str:
-    """The seed of this run, said in its first lines; processes that it starts inherit it."""
+    """The seed of this run, printed in its first lines; processes that it starts inherit it."""
     return os.environ.setdefault(SEED_VARIABLE, USUAL_SEED)
 
 
 def is_usual() -> bool:
-    """Whether this run tries what every other run does."""
+    """Whether this run tries the same cases as every other run."""
     return choose_seed() == USUAL_SEED and not is_all()
 
 
@@ -39,5 +39,5 @@ def sampled(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
 
 
 def soak_seconds(whole: float) -> float:
-    """How long a storm rages: a quarter of the whole with every push."""
+    """Return the duration of a storm: a quarter of the whole with every push."""
     return whole if is_all() else whole / 4

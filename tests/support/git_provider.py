@@ -23,7 +23,7 @@ class Request:
 
 @dataclass
 class GitProvider:
-    """What it keeps, what came, and the answers that it gives before its usual ones."""
+    """The stored objects, the requests that arrived, and the answers that it gives before its usual ones."""
 
     url: str = ""
     comments: dict[int, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ def _decoded(part: str) -> bytes:
 
 @dataclass
 class GitHub:
-    """What it has, and what came."""
+    """Its address, its key, and the requests that arrived."""
 
     url: str = ""
     key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65537, 2048))

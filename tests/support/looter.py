@@ -1,9 +1,9 @@
-"""What a malicious module runs: a program that goes through the machine for everything that is not its own.
+"""The program of a malicious module: it searches the machine for everything that is not its own.
 
-It says what it found and where, but never the thing itself, which the log would mask: a line `LOOT …` each, then `looked at …`.
+It prints the kind and the place of each find, but never the content, which the log would mask: a line `LOOT …` each, then `looked at …`.
 """
 
-# A job of somebody else that holds this, in its variables and its files, is what the looter looks for besides tokens.
+# Another person's job has this in its variables and its files; the looter searches for it besides tokens.
 PASSWORD_OF_ANOTHER = "password-of-another-job"
 
 PROGRAM = r'''
@@ -140,7 +140,7 @@ print("looked at", places, "places", file=sys.stderr, flush=True)
 def shell(*places: object, victims: str = "") -> str:
     """The looter as a script for `sh`, for a hook or a provisioner; it never fails.
 
-    `victims` are what it tries to change, watch or connect to: `file:` and a path, `socket:` and an abstract name.
+    `victims` are the things that it tries to change, watch or connect to: `file:` and a path, `socket:` and an abstract name.
     """
     words = " ".join(f"'{place}'" for place in places)
     python = "$(ls /usr/bin/python3 /usr/local/bin/python3 2>/dev/null | head -n 1)"
@@ -148,10 +148,10 @@ def shell(*places: object, victims: str = "") -> str:
 
 
 def loot(log: str) -> list[str]:
-    """What was found, from a job's log."""
+    """Return the finds in a job's log."""
     return sorted({line[line.index("LOOT ") :].strip() for line in log.splitlines() if "LOOT " in line})
 
 
 def looks(log: str) -> int:
-    """How often the looter came to its end."""
+    """Count the looter's completed searches."""
     return sum("looked at " in line for line in log.splitlines())

@@ -1,4 +1,4 @@
-"""What a test needs is seen from the fixtures that it asks for and from where it lies, so nobody has to say it twice."""
+"""A test's needs are derived from the fixtures that it requests and from its folder, so nobody has to state them twice."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ TESTS = Path(__file__).parents[1]
 
 # Their tests open a bench or look for OpenTofu themselves.
 ENGINE_FILES = r"test_(worker_engines|worker_network|parts_away|docs_run|upgrades)"
-# A marker, the fixtures that mean it, and what a test's place says.
+# A marker, the fixtures that mean it, and the paths of tests that mean it.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
     ("engine", frozenset({"bench", "cloud", "demo", "served"}), ENGINE_FILES),
@@ -21,7 +21,7 @@ RULES: tuple[tuple[str, frozenset[str], str], ...] = (
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Give every test the markers of what it needs."""
+    """Give every test the markers of its needs."""
     for item in items:
         for name, fixtures, place in RULES:
             asked = fixtures.intersection(getattr(item, "fixturenames", ()))

@@ -1,4 +1,4 @@
-"""What a run must be able to test: a missing part is a skipped test on somebody's machine, and a failure where it must be there."""
+"""The parts that a run must be able to test: a missing one skips a test on a person's machine, and fails it where the part is required."""
 
 import os
 from typing import NoReturn
@@ -6,7 +6,7 @@ from typing import NoReturn
 import pytest
 
 VARIABLE = "RUNYARD_TEST_MUST"
-# What `make test` installs by itself; workflows with a daemon or a cluster name more.
+# The parts that `make test` installs automatically; workflows with a daemon or a cluster name more.
 IN_CI = "browser,engine"
 
 

@@ -1,6 +1,6 @@
-"""In which order files are tested: long ones of every kind mixed, short ones last, so that no process works alone at the end.
+"""The order in which files are tested: long ones of every kind mixed, short ones last, so that no process works alone at the end.
 
-A file's tests stay together (`--dist loadfile`; groups of xdist do not work with pytest 9): what they share is started by one process only.
+A file's tests stay together (`--dist loadfile`; groups of xdist do not work with pytest 9): only one process starts their shared parts.
 """
 
 from collections import defaultdict

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stack.settings import PROJECT
 
-# Decisions record what was true then, and the table of commands is written from the program.
+# Decisions record a past state, and the table of commands is written from the program.
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.parent.name != "decisions" and page.name != "commands.md"]
 # A block that calls one of these does not run here; every other block does, unless a comment above it gives a reason.

@@ -15,7 +15,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Several different ports: all are held until the last is known."""
+    """Several different ports: all are kept open until the last is known."""
     probes: list[socket.socket] = []
     try:
         while len(probes) < count:

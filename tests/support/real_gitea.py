@@ -26,7 +26,7 @@ class RealGitea:
         return answer.json() if answer.content else None
 
     def push_url(self, repository: str) -> str:
-        """Where this administrator pushes to."""
+        """Return the address to which this administrator pushes."""
         return f"{self.url.replace('://', f'://{self.user}:{self.password}@')}/{repository}.git"
 
 

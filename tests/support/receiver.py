@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Received:
-    """One request: what it carried, and how it was answered."""
+    """One request: its content, and the answer."""
 
     path: str
     headers: dict[str, str]
@@ -21,7 +21,7 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What it answers next, and all that came."""
+    """The next answer, and every request that arrived."""
 
     url: str = ""
     status: int = 200

@@ -1,4 +1,4 @@
-"""The schema's source, `supabase/schemas/`: how it is loaded, what is generated from it, how two databases are compared."""
+"""The schema's source, `supabase/schemas/`: its loading, the files generated from it, and the comparison of two databases."""
 
 import re
 import subprocess

@@ -22,7 +22,7 @@ READY_FILE = "ready.json"
 
 
 def serve(folder: Path, owner_pid: int) -> None:
-    """Start, tell where, and stop when the test run ends."""
+    """Start, report the address, and stop when the test run ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     cluster = _start(folder)
     try:

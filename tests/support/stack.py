@@ -27,7 +27,7 @@ from tests.support.waiting import wait_until
 
 @dataclass(frozen=True)
 class Project:
-    """What a client needs to know of a Supabase project, wherever it runs."""
+    """The facts that a client needs of a Supabase project, wherever it runs."""
 
     url: str
     publishable_key: str
@@ -47,7 +47,7 @@ class RunningStack(Project):
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What a dashboard or a worker is given."""
+        """Return the environment for a dashboard or a worker."""
         return {"SUPABASE_URL": self.url, "SUPABASE_PUBLISHABLE_KEY": self.publishable_key}
 
     def is_healthy(self) -> bool:
@@ -63,7 +63,7 @@ class RunningStack(Project):
         return httpx.get(f"{self.url}{path}", headers={"apikey": self.publishable_key}, timeout=30)
 
     def part_pid(self, name: str) -> int:
-        """The process id of one part that runs: what the supervisor told of one that was killed is old for a moment."""
+        """The process id of one running part: the supervisor's report of a killed one is old for a moment."""
 
         def found() -> int:
             pid = int(RunFiles(self.settings).read_state().get("parts", {}).get(name, {}).get("pid") or 0)
@@ -78,7 +78,7 @@ class RunningStack(Project):
         self.wait_replaced(name, killed)
 
     def wait_replaced(self, name: str, killed: int) -> None:
-        """Everything answers, and not by what is left of a process that was killed."""
+        """Everything answers, and no answer is from the rest of a killed process."""
         wait_until(lambda: self.part_pid(name) != killed)
         wait_until(self.takes_connections)
         wait_until(self.is_healthy)
@@ -100,7 +100,7 @@ class RunningStack(Project):
         )
 
     def stop(self) -> int:
-        """Ask it to stop and return its exit code."""
+        """Request its stop and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -132,7 +132,7 @@ def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[Runni
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """Whether a process exists and has not ended."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -147,7 +147,7 @@ def environment_project() -> Project | None:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without what could point at another stack."""
+    """This process's environment without variables that could point at another stack."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("RUNYARD_", "SUPABASE_"))}
 
 

@@ -15,7 +15,7 @@ from tests.support.stack import clean_environment
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it said."""
+    """The exit code and the output of a command."""
 
     returncode: int
     stdout: str
@@ -24,7 +24,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where commands are typed; profiles are kept below `home` and nowhere else."""
+    """A terminal for commands; profiles are kept below `home` and nowhere else."""
 
     home: Path
     environment: dict[str, str] = field(default_factory=dict)

@@ -34,7 +34,7 @@ class Agent:
         return answer["result"]
 
     async def hear(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first event, past or next, that fulfils a condition; it is taken out."""
+        """The first event, past or next, that fulfils a condition; it is removed."""
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
             while True:

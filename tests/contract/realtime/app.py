@@ -1,4 +1,4 @@
-"""What granian runs in the Realtime tests: the Realtime server alone, on the database that the environment names."""
+"""The application that granian runs in the Realtime tests: the Realtime server alone, on the database that the environment names."""
 
 import json
 import os

@@ -92,7 +92,7 @@ def diaries(db: psycopg.Connection) -> Iterator[str]:
 
 @pytest.fixture
 def only(db: psycopg.Connection) -> Iterator[Callable[[User], None]]:
-    """`only(user)`: lets one user, and nobody else, use private channels of the project under contract."""
+    """`only(user)`: allows one user, and nobody else, to use private channels of the project under contract."""
     made: list[str] = []
 
     def allow(user: User) -> None:

@@ -33,14 +33,14 @@ QUICK = {
     # Far beyond what a test takes on a slow machine; those about these limits have their own.
     "IDLE_SECONDS": "3600",
     "POLICY_TIMEOUT_SECONDS": "30",
-    # Every test publishes a table: whoever listens at the next look would be told once more that changes flow.
+    # Every test publishes a table: listeners would be notified again at the next check that changes flow.
     "PUBLICATION_SECONDS": "3600",
 }
 
 
 @dataclass(frozen=True)
 class RealtimeServer:
-    """Where it listens, and the keys its tokens are signed with."""
+    """The server's address, and the keys that sign its tokens."""
 
     url: str
     secrets: Secrets

@@ -136,13 +136,13 @@ async def test_http_broadcasts_one_by_its_address(realtime: RealtimeServer, post
         ("/room/events/x", b"no json", 400),
     ],
 )
-async def test_http_refuses_what_it_cannot_send(post: Any, path: str, body: Any, status: int) -> None:
+async def test_http_refuses_malformed_or_oversized_messages(post: Any, path: str, body: Any, status: int) -> None:
     answer = post(path, body)
     assert answer.status_code == status
     assert set(answer.json()) & {"errors", "message"}
 
 
-async def test_http_asks_for_a_key_and_a_known_content_type(realtime: RealtimeServer, post: Any) -> None:
+async def test_http_requires_a_key_and_a_known_content_type(realtime: RealtimeServer, post: Any) -> None:
     body = {"messages": [{"topic": "room", "event": "x", "payload": {}}]}
     assert post("", body, apikey="").status_code == 401
     assert post("", body, realtime.token(seconds=-60)).status_code == 401

@@ -56,7 +56,7 @@ async def test_insert_update_delete_have_supabases_shape(
     assert "record" not in deleted
 
 
-async def test_values_are_what_to_jsonb_makes_of_them(realtime: RealtimeServer, sql: psycopg.Connection) -> None:
+async def test_values_arrive_as_to_jsonb_converts_them(realtime: RealtimeServer, sql: psycopg.Connection) -> None:
     name = f"t_{uuid.uuid4().hex[:12]}"
     sql.execute("drop type if exists mood")
     sql.execute("create type mood as enum ('sad', 'happy day')")
@@ -139,7 +139,7 @@ async def test_a_row_that_leaves_the_filter_is_not_sent(
         assert change["record"]["amount"] == 5
 
 
-async def test_deletes_are_filtered_by_what_the_identity_holds(
+async def test_deletes_are_filtered_by_the_columns_of_the_replica_identity(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"insert into {table} (id, name) values (1, 'a'), (2, 'a'), (3, 'a')")
@@ -205,7 +205,7 @@ async def test_a_change_beyond_one_mebibyte_loses_its_large_values(
         assert len(fitting["record"]["name"]) == 1_000_000
 
 
-async def test_truncate_says_nothing_and_order_is_commit_order(
+async def test_truncate_sends_no_change_and_changes_arrive_in_commit_order(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     async with open_wire(realtime.url, realtime.publishable_key) as wire:

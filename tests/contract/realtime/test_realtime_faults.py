@@ -1,4 +1,4 @@
-"""What breaks and comes back: the WAL sender, PostgreSQL, the server, slow and idle clients."""
+"""Faults and recovery: the WAL sender, PostgreSQL, the server, slow and idle clients."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ async def heartbeats(wire: Wire) -> None:
 
 
 async def is_live_again(wire: Wire) -> None:
-    """Changes flow; that they could not yet, since the database was not there, may have been told before."""
+    """Wait until changes flow; an earlier message may report that they did not yet, since the database was away."""
     system = await wire.expect(lambda message: message.event == "system" and message.payload["status"] == "ok")
     assert system.payload["message"] == "Subscribed to PostgreSQL"
 
@@ -183,7 +183,7 @@ async def test_new_tables_in_the_publication_are_picked_up(
     sql.execute(f"drop table {table}_new")
 
 
-async def test_a_table_that_is_published_as_changes_begin_to_flow_is_not_taken_for_an_old_one(
+async def test_a_table_that_is_published_as_the_feed_becomes_live_is_reported_as_new(
     realtime_database: Database, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"create table {table}_late (id int primary key)")
@@ -228,7 +228,7 @@ async def test_a_client_that_does_not_read_is_closed_and_others_are_served(
             await slow.live("room", [binding(table)])
             await quick.live("room", [binding(table)])
             slow.connection.transport.pause_reading()
-            # Whoever takes the last word within seconds is told why: it is read as soon as it was said.
+            # A client that reads the last message within seconds learns the reason: it is read as soon as it was sent.
             for number in takewhile(lambda _: "does not keep up" not in server.log.read_text(), range(200)):
                 sql.execute(f"insert into {table} (id, name) values (%s, repeat('x', 500000))", [number])
                 assert (await quick.event("postgres_changes")).payload["data"]["record"]["id"] == number

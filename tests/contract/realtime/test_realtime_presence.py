@@ -32,7 +32,7 @@ async def track(wire: Wire, room: str, payload: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "2.0.0"])
-async def test_everybody_hears_who_comes_changes_and_goes(realtime: RealtimeServer, room: str, version: str) -> None:
+async def test_everybody_receives_joins_changes_and_leaves(realtime: RealtimeServer, room: str, version: str) -> None:
     async with AsyncExitStack() as stack:
         watcher = await joined(stack, realtime, room, "watcher", version)
         assert (await watcher.event("presence_state")).payload == {}

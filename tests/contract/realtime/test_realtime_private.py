@@ -59,7 +59,7 @@ async def test_only_members_may_join(realtime: RealtimeServer, topic: str) -> No
                 assert answer.payload["response"] == {"reason": DENIED + topic}
 
 
-async def test_only_writers_are_heard(realtime: RealtimeServer, topic: str) -> None:
+async def test_only_the_broadcasts_of_writers_are_delivered(realtime: RealtimeServer, topic: str) -> None:
     async with AsyncExitStack() as stack:
         reader = await joined(stack, realtime, topic, realtime.token(orgs=[topic], sub="r"))
         writer = await joined(stack, realtime, topic, realtime.token(orgs=[topic], writes=True))
@@ -135,7 +135,7 @@ async def test_stored_broadcasts_are_replayed_once(
             assert answer.payload["response"]["reason"] == f"UnableToReplayMessages: {reason}"
 
 
-async def test_http_asks_the_same_policies(realtime: RealtimeServer, topic: str) -> None:
+async def test_http_applies_the_same_policies(realtime: RealtimeServer, topic: str) -> None:
     address = f"{realtime.url}/realtime/v1/api/broadcast"
     headers = {"apikey": realtime.publishable_key}
     async with AsyncExitStack() as stack:

@@ -40,7 +40,7 @@ def register_worker(user: User, organisation: str) -> str:
     return str(made["id"])
 
 
-async def test_a_member_hears_rows_and_doorbells_of_the_organisation(
+async def test_a_member_receives_rows_and_doorbells_of_the_organisation(
     wire: Wire, alice: User, organisation: str
 ) -> None:
     config = {"private": True, "postgres_changes": bindings(organisation)}
@@ -55,7 +55,9 @@ async def test_a_member_hears_rows_and_doorbells_of_the_organisation(
     assert rung.payload["payload"]["table"] == "groups"
 
 
-async def test_a_stranger_hears_neither(wire: Wire, alice: User, bob: User, organisation: str) -> None:
+async def test_a_stranger_receives_neither_rows_nor_doorbells(
+    wire: Wire, alice: User, bob: User, organisation: str
+) -> None:
     denied = await wire.join(f"org:{organisation}", {"private": True}, access_token=bob.token)
     assert denied.payload["response"]["reason"].startswith("Unauthorized: ")
     await wire.live("elsewhere", bindings(organisation), access_token=bob.token)
@@ -65,7 +67,7 @@ async def test_a_stranger_hears_neither(wire: Wire, alice: User, bob: User, orga
     assert await wire.drain("postgres_changes") == []
 
 
-async def test_a_runner_without_a_session_hears_nothing(
+async def test_a_runner_without_a_session_joins_no_private_channel(
     wire: Wire, running_stack: RunningStack, alice: User, organisation: str
 ) -> None:
     worker = register_worker(alice, organisation)

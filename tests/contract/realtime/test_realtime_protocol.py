@@ -129,7 +129,7 @@ async def test_a_client_learns_on_request_when_the_database_stream_is_live(realt
         ("realtime:", "phx_join", "error", "TopicNameRequired: You must provide a topic name"),
     ],
 )
-async def test_topics_that_are_none(
+async def test_messages_to_unknown_topics_are_answered(
     realtime: RealtimeServer, key: str, topic: str, event: str, status: str, reason: str | None
 ) -> None:
     async with open_wire(realtime.url, key) as wire:
@@ -208,7 +208,7 @@ async def test_garbage_closes_its_own_socket_alone(
         assert (await other.join("room")).payload["status"] == "ok"
 
 
-async def test_addresses_that_are_none(realtime: RealtimeServer) -> None:
+async def test_requests_without_upgrade_and_unknown_addresses_are_refused(realtime: RealtimeServer) -> None:
     async with httpx.AsyncClient(base_url=realtime.url) as http:
         assert (await http.get("/realtime/v1/websocket")).status_code == 426
         missing = await http.get("/realtime/v1/api/tenants/x/health")

@@ -150,7 +150,7 @@ async def test_private_channels(
         assert "You do not have permissions to read" in reason
 
 
-async def test_a_new_token_is_taken_over(
+async def test_a_new_token_decides_which_rows_arrive(
     project: Project, db: psycopg.Connection, diaries: str, name: str, alice: User, bob: User
 ) -> None:
     async with connected(project, alice.token) as client:
@@ -161,7 +161,9 @@ async def test_a_new_token_is_taken_over(
         assert (await soon(ear.changes))["data"]["record"]["id"] == 2
 
 
-async def test_leaving_and_coming_back(project: Project, db: psycopg.Connection, notes: str, name: str) -> None:
+async def test_a_client_can_leave_a_channel_and_join_it_again(
+    project: Project, db: psycopg.Connection, notes: str, name: str
+) -> None:
     async with connected(project) as client:
         first = await Ear(client.channel(name)).on_changes(notes).subscribe(has_changes=True)
         await first.channel.unsubscribe()

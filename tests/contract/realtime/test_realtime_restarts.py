@@ -1,4 +1,4 @@
-"""A whole stack whose parts are killed: the real client comes back and hears of later rows."""
+"""A whole stack whose parts are killed: the real client reconnects and receives later rows."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ def insert(stack: RunningStack, number: int) -> None:
 
 
 async def hears(stack: RunningStack, live: "asyncio.Queue[Any]", changes: "asyncio.Queue[Any]", number: int) -> None:
-    """Wait until the changes flow again, and then for a row; that the database was not there yet may be told before."""
+    """Wait until the changes flow again, and then for a row; an earlier message may report that the database was away."""
     async with asyncio.timeout(180):
         while (await live.get()).status != "ok":
             pass
@@ -34,7 +34,7 @@ async def hears(stack: RunningStack, live: "asyncio.Queue[Any]", changes: "async
     assert change["data"]["record"] == {"id": number}
 
 
-async def test_clients_come_back_after_kill_9(fresh_stack: RunningStack) -> None:
+async def test_clients_reconnect_after_kill_9(fresh_stack: RunningStack) -> None:
     with psycopg.connect(fresh_stack.db_url, autocommit=True) as connection:
         connection.execute(TABLE)
     client = await acreate_client(fresh_stack.url, fresh_stack.publishable_key)

@@ -79,7 +79,7 @@ async def test_a_row_that_changes_hands_is_sent_to_its_new_owner_only(
         assert await until(bob, "UPDATE", 1) == [("UPDATE", 1)]
 
 
-async def test_a_deleted_row_tells_its_key_alone_even_with_full_identity(
+async def test_a_deleted_row_sends_only_its_key_even_with_full_identity(
     realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
 ) -> None:
     sql.execute(f"alter table {guarded_table} replica identity full")

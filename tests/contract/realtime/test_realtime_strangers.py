@@ -1,4 +1,4 @@
-"""What somebody without an account can do here: nothing, unless it is switched on; and then no more than a share."""
+"""Rights of somebody without an account: none, unless they are switched on; and then no more than a share."""
 
 import uuid
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ async def test_no_public_channel_is_opened_for_anybody(closed: RealtimeServer) -
             assert answer.payload["response"] == {"reason": "PrivateOnly: This project only allows private channels"}
 
 
-async def test_the_anonymous_join_no_private_channel_whatever_a_policy_says(
+async def test_anonymous_clients_join_no_private_channel_even_if_a_policy_allows_it(
     closed: RealtimeServer, sql: psycopg.Connection, topic: str
 ) -> None:
     token = closed.token(role="anon", sub=member(sql))
@@ -78,7 +78,7 @@ async def test_the_anonymous_join_no_private_channel_whatever_a_policy_says(
         assert answer.payload["response"]["reason"].startswith("Unauthorized: ")
 
 
-async def test_no_public_and_no_anonymous_broadcast_is_taken(
+async def test_public_and_anonymous_broadcasts_are_refused(
     closed: RealtimeServer, sql: psycopg.Connection, topic: str
 ) -> None:
     message = {"topic": topic, "event": "hello", "payload": {"n": 1}}
@@ -96,7 +96,7 @@ async def test_a_batch_has_a_limit(realtime: RealtimeServer) -> None:
     assert (refused.status_code, refused.json()["errors"]) == (422, {"messages": ["should have at most 100 item(s)"]})
 
 
-async def test_whoever_sends_too_much_is_stopped_and_nobody_else(shared: RealtimeServer) -> None:
+async def test_only_a_client_that_sends_too_much_is_stopped(shared: RealtimeServer) -> None:
     async with AsyncExitStack() as stack:
         wires = [await stack.enter_async_context(open_wire(shared.url, shared.publishable_key)) for _ in range(2)]
         listener, sender = wires
@@ -112,9 +112,7 @@ async def test_whoever_sends_too_much_is_stopped_and_nobody_else(shared: Realtim
         assert (await post(shared, batch, shared.token(sub="loud"))).status_code == 429  # forty to each of two
 
 
-async def test_the_right_to_read_is_asked_for_again(
-    closed: RealtimeServer, sql: psycopg.Connection, topic: str
-) -> None:
+async def test_the_right_to_read_is_checked_again(closed: RealtimeServer, sql: psycopg.Connection, topic: str) -> None:
     user = member(sql)
     async with open_wire(closed.url, closed.publishable_key) as wire:
         answer = await wire.join(topic, {"private": True}, access_token=closed.token(sub=user))

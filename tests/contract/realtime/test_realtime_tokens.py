@@ -1,4 +1,4 @@
-"""A channel's token: expiry, refresh, and what a refused one does."""
+"""A channel's token: expiry, refresh, and the effect of a refused one."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def binding(table: str) -> dict[str, Any]:
 async def join_for_a_moment(
     wire: Wire, server: RealtimeServer, topic: str, moment: int, bindings: Sequence[Any] = (), **claims: Any
 ) -> tuple[Received, float]:
-    """Join with a token that ends soon, and tell when; where half of it is over by then, with a longer one."""
+    """Join with a token that ends soon, and return the time of its end; where half of it is over by then, with a longer one."""
     for seconds in (moment, 2 * moment, 4 * moment, 8 * moment):
         ends_at = int(time.time() + seconds)
         config = {"postgres_changes": list(bindings)}

@@ -72,7 +72,7 @@ class Wire:
         return reply
 
     async def expect(self, condition: Any) -> Received:
-        """The first message, past or next, that fulfils a condition; it is taken out."""
+        """The first message, past or next, that fulfils a condition; it is removed."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 for message in self.seen:
@@ -98,7 +98,7 @@ class Wire:
         return found
 
     async def closed(self) -> int:
-        """Read until the server ends the connection, and tell its code."""
+        """Read until the server ends the connection, and return its code."""
         async with asyncio.timeout(PATIENCE):
             try:
                 while True:

@@ -1,4 +1,4 @@
-"""`runyard-worker credential aws-iam`: AWS says who signed, and the service account's trust says whether that counts."""
+"""`runyard-worker credential aws-iam`: AWS identifies the signer, and the service account's trust decides whether that counts."""
 
 import base64
 import subprocess
@@ -30,7 +30,7 @@ REGION = "eu-west-1"
 
 
 class Sts:
-    """AWS' STS as far as it matters: it checks the signature over address and audience, and says who it was."""
+    """AWS' STS as far as it matters: it checks the signature over address and audience, and names the signer."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -49,7 +49,7 @@ class Sts:
         return 200, {"GetCallerIdentityResponse": {"GetCallerIdentityResult": self.found}}
 
     def moto(self, _: Call) -> tuple[int, Any]:
-        """What moto says of the credentials that signed."""
+        """Return moto's answer about the credentials that signed."""
         client: Any = boto3.client("sts", region_name=REGION, endpoint_url=self.moto_address)
         said = client.get_caller_identity()
         found = {name: said[name] for name in ("Arn", "Account", "UserId")}
@@ -108,7 +108,9 @@ def ask(stack: RunningStack, client_id: str, token: str) -> int:
 
 
 @pytest.mark.parametrize("dash", sampled(["-", "--"], 1))
-def test_who_the_machine_is_in_aws_becomes_our_token(aws: str, sts: Sts, stack: RunningStack, dash: str) -> None:
+def test_a_machines_identity_in_aws_is_exchanged_for_a_token(
+    aws: str, sts: Sts, stack: RunningStack, dash: str
+) -> None:
     person = Person(stack)
     token = helper(f"{dash}region", REGION, f"{dash}endpoint", sts.address, f"{dash}audience", "runyard")
     assert ask(stack, account(person, role=ROLE), token) == 200
@@ -116,7 +118,7 @@ def test_who_the_machine_is_in_aws_becomes_our_token(aws: str, sts: Sts, stack: 
     assert ask(stack, account(person, arn=f"{ARN}x"), token) == 401, "another machine"
 
 
-def test_what_was_signed_for_others_or_changed_is_refused(aws: str, sts: Sts, stack: RunningStack) -> None:
+def test_a_request_that_was_signed_for_others_or_changed_is_refused(aws: str, sts: Sts, stack: RunningStack) -> None:
     client_id = account(Person(stack), role=ROLE)
     assert ask(stack, client_id, helper("--region", REGION, "--endpoint", sts.address, "--audience", "others")) == 401
     good = helper("--region", REGION, "--endpoint", sts.address)

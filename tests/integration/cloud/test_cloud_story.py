@@ -72,7 +72,7 @@ def succeeded(bench: Bench, job: dict[str, Any]) -> None:
     assert job["status"] == "SUCCEEDED", f"{job['error']}\n{bench.log_of(job['id'])}"
 
 
-def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate: Fargate) -> None:
+def test_a_runner_is_deployed_scaled_to_zero_woken_and_removed_without_a_trace(bench: Bench, fargate: Fargate) -> None:
     before = listing(REGION)
     deployer(bench)
     worker, job = deploy(bench, scaling={"idle_seconds": 3})

@@ -1,4 +1,4 @@
-"""kill -9 of the process that deploys, at the call each step makes: the job comes back and the next process finishes it."""
+"""kill -9 of the process that deploys, at the call each step makes: the job returns to the queue and the next process finishes it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -51,7 +51,7 @@ def define(ecs: Any, family: str, *containers: str) -> None:
 
 @pytest.fixture
 def on_ecs(amazon: str, ecs: Any) -> dict[str, Any]:
-    """What makes a runner execute its jobs there."""
+    """Settings with which a runner executes its jobs on ECS."""
     ec2: Any = boto3.client("ec2")
     return {
         "RUNYARD_JOB_DISPATCHER_TYPE": "ecs",
@@ -118,7 +118,9 @@ def test_a_job_runs_as_a_task_and_its_executor_reports_it(
     assert said["exit_code"] == 0
 
 
-def test_a_task_that_ends_well_without_a_word_is_given_back(bench: Bench, ecs: Any, on_ecs: dict[str, Any]) -> None:
+def test_the_job_of_a_task_that_exits_with_0_before_any_report_is_returned(
+    bench: Bench, ecs: Any, on_ecs: dict[str, Any]
+) -> None:
     bench.runner(**on_ecs)
     job = bench.enqueue("PLAN", bench.module())
     ecs.stop_task(cluster="jobs", task=task_of(ecs)["taskArn"], reason="Essential container in task exited")
@@ -127,7 +129,7 @@ def test_a_task_that_ends_well_without_a_word_is_given_back(bench: Bench, ecs: A
     assert "Is the dispatcher's image a Runyard worker image" in said
 
 
-def test_a_task_that_stops_without_a_word_is_lost_with_ecs_s_words(
+def test_a_task_that_stops_without_an_exit_code_fails_its_job_with_the_reason_from_ecs(
     bench: Bench, ecs: Any, on_ecs: dict[str, Any]
 ) -> None:
     # Moto tells of a task's first container alone, always with exit code 0: the second has none, as on a host that is gone.

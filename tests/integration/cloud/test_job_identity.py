@@ -116,7 +116,7 @@ def test_plan_and_apply_assume_their_own_roles(bench: Bench, sts: Sts) -> None:
     assert f"I am arn:aws:sts::{ACCOUNT}:assumed-role/apply/runyard-{apply['id']}-1" in bench.log_of(apply["id"])
 
 
-def test_testing_an_identity_shows_what_the_cloud_answers(bench: Bench, sts: Sts, tmp_path: Path) -> None:
+def test_testing_an_identity_shows_the_answer_of_the_cloud(bench: Bench, sts: Sts, tmp_path: Path) -> None:
     module = module_with(bench)
     start_runner(bench, sts)
     environment = {**bench.project.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token}

@@ -108,7 +108,7 @@ async def test_the_execution_role_reads_this_secret_and_no_other() -> None:
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("died_after", sampled([step.name for step in DEPLOY], 3))
-async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_nothing(died_after: str) -> None:
+async def test_an_interrupted_deployment_continues_and_its_removal_leaves_nothing(died_after: str) -> None:
     before = listing(REGION)
     await run(DEPLOY, TARGET, RecordingTargetStore(), stop_after=died_after)
     await run(DEPLOY, TARGET, RecordingTargetStore())
@@ -122,7 +122,7 @@ async def test_a_deployment_goes_on_from_where_it_died_and_its_removal_leaves_no
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("died_after", sampled([step.name for step in REMOVE], 3))
-async def test_a_removal_goes_on_from_where_it_died(died_after: str) -> None:
+async def test_an_interrupted_removal_continues(died_after: str) -> None:
     before = listing(REGION)
     await run(DEPLOY, TARGET, RecordingTargetStore())
     await run(REMOVE, TARGET, RecordingTargetStore(), stop_after=died_after)
@@ -131,7 +131,7 @@ async def test_a_removal_goes_on_from_where_it_died(died_after: str) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-async def test_removal_takes_nothing_of_another_runner() -> None:
+async def test_removal_deletes_nothing_of_another_runner() -> None:
     other = replace(TARGET, worker_id="0b0b0b0b-6a3e-4f0e-9d0a-0c8b8d4c8f10", worker_name="prod-us")
     await run(DEPLOY, other, RecordingTargetStore())
     before = listing(REGION)
@@ -204,7 +204,7 @@ async def test_an_update_that_does_not_come_online_is_rolled_back() -> None:
 
 
 @pytest.mark.usefixtures("aws")
-async def test_an_update_that_died_after_its_roll_out_still_goes_back_to_what_was_proven() -> None:
+async def test_an_update_that_died_after_its_roll_out_still_restores_the_proven_task_definition() -> None:
     store = RecordingTargetStore()
     await run(DEPLOY, TARGET, store)
     old = service()["taskDefinition"]
@@ -227,7 +227,7 @@ async def test_another_account_is_refused_before_anything_is_made() -> None:
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("steps", [UPDATE, DEPLOY])
-async def test_a_runner_that_sleeps_is_woken_to_prove_itself(steps: tuple[LifecycleStep, ...]) -> None:
+async def test_a_runner_that_was_scaled_to_zero_is_woken(steps: tuple[LifecycleStep, ...]) -> None:
     await run(DEPLOY, TARGET, RecordingTargetStore())
     boto3.client("ecs").update_service(cluster=CLUSTER, service=TARGET.name, desiredCount=0)
     store = RecordingTargetStore()
@@ -246,7 +246,7 @@ async def test_an_update_keeps_the_number_of_tasks() -> None:
 
 
 @pytest.mark.usefixtures("aws")
-async def test_without_an_image_nothing_is_registered_and_the_words_say_what_to_set() -> None:
+async def test_a_deployment_without_an_image_fails_and_names_the_setting() -> None:
     with pytest.raises(JobFailed, match="which image") as failure:
         await run(DEPLOY, replace(TARGET, image=""), RecordingTargetStore())
     assert failure.value.code == "cloud_image"

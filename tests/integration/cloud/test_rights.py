@@ -49,7 +49,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return made
 
 
-async def test_the_policy_grants_what_is_called_and_nothing_else(calls: set[str]) -> None:
+async def test_the_policy_grants_every_call_that_is_made_and_nothing_else(calls: set[str]) -> None:
     cloud = open_cloud(TARGET, lambda _: None)
     check_ecs(cloud)
     check_network(cloud)

@@ -22,7 +22,7 @@ output "leak" { value = "shown as ${var.kept}" }
 """
 
 
-async def test_a_secret_is_read_where_it_is_kept_and_again_after_rotation(aws: str) -> None:
+async def test_a_secret_is_read_by_name_or_arn_and_again_after_a_rotation(aws: str) -> None:
     client: Any = boto3.client("secretsmanager", region_name="eu-west-1")
     made = client.create_secret(Name="runyard/runner", SecretString=json.dumps({"token": "ryw_first"}))
     for source in ("eu-west-1/runyard/runner#token", f"{made['ARN']}#token"):

@@ -7,7 +7,7 @@ from tests.support.waiting import wait_until
 __all__ = ["bench"]
 
 
-def test_protected_from_the_first_change_until_the_end_is_told(bench: Bench) -> None:
+def test_a_task_is_protected_during_an_apply_or_destroy_and_not_during_a_plan(bench: Bench) -> None:
     with ecs_agent() as agent:
         bench.runner(ECS_AGENT_URI=agent.url)
         module = bench.module()

@@ -47,7 +47,7 @@ async def test_every_region_is_tried_and_nothing_is_made() -> None:
     assert [listing(region) for region in REGIONS] == before
 
 
-async def test_named_subnets_must_be_there_in_every_region() -> None:
+async def test_named_subnets_must_exist_in_every_region() -> None:
     ec2 = boto3.client("ec2", region_name="eu-west-1")
     vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.1.0/24")["Subnet"]["SubnetId"]
@@ -61,7 +61,9 @@ async def test_another_account_is_refused_with_a_code_that_the_database_knows() 
     assert failure.value.code == "cloud_account"
 
 
-async def test_a_role_that_cannot_be_assumed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_role_that_cannot_be_assumed_fails_with_a_hint_at_its_trust_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(JobFailed, match="role/runyard-deployer could not be used") as failure:
@@ -70,6 +72,6 @@ async def test_a_role_that_cannot_be_assumed_says_what_to_do(monkeypatch: pytest
     assert "trust policy" in failure.value.hint
 
 
-def test_a_payload_without_regions_names_what_is_missing() -> None:
+def test_a_payload_without_regions_fails_and_names_them() -> None:
     with pytest.raises(JobFailed, match="regions"):
         targets({"lifecycle": {"identity": {}}}, "")

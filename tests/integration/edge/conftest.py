@@ -33,7 +33,7 @@ class Edge:
     http: httpx.Client = field(default_factory=plain_client)
 
     def cpu_seconds(self) -> float:
-        """How long the functions have computed, in all of their threads: what a busy machine adds is not in it."""
+        """The computing time of the functions, in all of their threads, without the delays of a busy machine."""
         return sum(psutil.Process(self.pid).cpu_times()[:2])
 
     def post(self, function: str, body: Any, token: str | None = None, **headers: str) -> httpx.Response:

@@ -88,7 +88,7 @@ def test_a_token_from_before_a_rotation_opens_no_session(edge: Edge, person: Per
     assert answered(after) == 200
 
 
-def test_a_worker_s_token_is_no_account_s_and_the_other_way_round(edge: Edge, person: Person) -> None:
+def test_a_runners_token_and_an_accounts_token_cannot_replace_each_other(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret)
     runner = person.register(service_account_id=made["id"])
@@ -117,7 +117,7 @@ def test_the_ways_to_name_an_account(edge: Edge, person: Person) -> None:
     assert form.status_code == 200, "as an OAuth client sends it"
 
 
-def test_a_path_is_looked_for_where_the_runner_is(edge: Edge, person: Person) -> None:
+def test_an_account_is_found_by_path_only_in_the_organisation_of_the_runner(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret)
     runner, stranger = person.register(service_account_id=made["id"]), Person(person.stack).register()
@@ -127,7 +127,7 @@ def test_a_path_is_looked_for_where_the_runner_is(edge: Edge, person: Person) ->
         assert edge.post("service-account-token", {**by_path, **elsewhere}).status_code == 401
 
 
-def test_with_a_role_it_acts_through_the_api(edge: Edge, person: Person) -> None:
+def test_an_account_with_a_role_acts_through_the_api(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret, role="operator")
     body = {**by_secret(made["client_id"], secret), "scope": "api"}
@@ -153,7 +153,7 @@ def hashed(secret: str) -> dict[str, str]:
     }
 
 
-def test_without_a_role_it_is_told_so(edge: Edge, person: Person) -> None:
+def test_an_account_without_a_role_is_refused_with_that_reason(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made = account(person, secret)
     answer = edge.post("service-account-token", {**by_secret(made["client_id"], secret), "scope": "api"})
@@ -281,7 +281,9 @@ def test_a_stopped_provider_has_not_refused_anybody(edge: Edge, person: Person) 
     assert edge.post("service-account-token", body).status_code == 503
 
 
-def test_an_issuer_inside_our_network_is_not_asked(running_stack_edge: Edge, person: Person, issuer: Issuer) -> None:
+def test_no_request_is_sent_to_an_issuer_inside_our_network(
+    running_stack_edge: Edge, person: Person, issuer: Issuer
+) -> None:
     """The stack's own functions run without the leave that these tests give theirs."""
     body = by_identity(trusting(person, issuer), issuer.token())
     assert running_stack_edge.post("service-account-token", body).status_code == 401

@@ -15,7 +15,7 @@ def ask(edge: Edge, token: str | None) -> httpx.Response:
     return httpx.get(f"{edge.url}/metrics", headers=headers, timeout=60)
 
 
-def test_figures_come_in_the_format_of_prometheus(edge: Edge) -> None:
+def test_metrics_have_the_format_of_prometheus(edge: Edge) -> None:
     answer = ask(edge, METRICS_TOKEN)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -32,7 +32,7 @@ def test_figures_come_in_the_format_of_prometheus(edge: Edge) -> None:
     assert wanted <= names
 
 
-def test_nobody_else_is_shown_them(edge: Edge, person: Person) -> None:
+def test_metrics_are_refused_for_every_other_token(edge: Edge, person: Person) -> None:
     for token in (None, "wrong", METRICS_TOKEN[:-1], RELEASE_TOKEN, person.token, edge.stack.publishable_key):
         assert ask(edge, token).status_code == 401
     posted = edge.post("metrics", {}, METRICS_TOKEN)

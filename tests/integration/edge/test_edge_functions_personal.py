@@ -1,4 +1,4 @@
-"""service-account-token: a person's own token becomes a login that acts as that person, and Auth takes it for nothing."""
+"""service-account-token: a person's own token becomes a login that acts as that person, and Auth does not accept it."""
 
 import uuid
 from hashlib import sha256
@@ -37,7 +37,7 @@ def test_a_token_becomes_a_login_of_ten_minutes_until_it_is_revoked(edge: Edge, 
     assert (refused.status_code, refused.json()["error"]) == (401, "invalid_grant")
 
 
-def test_what_is_done_with_it_is_audited_with_the_address_that_exchanged_it(edge: Edge, person: Person) -> None:
+def test_audit_events_of_a_personal_token_show_the_address_that_exchanged_it(edge: Edge, person: Person) -> None:
     token, _ = make(person)
     # The first is what the caller claims, the last what the proxy before the function saw.
     seen = {"x-forwarded-for": "198.51.100.1, 203.0.113.10"}
@@ -102,7 +102,7 @@ def audited(person: Person, action: str) -> list[str]:
 @pytest.mark.parametrize(
     "token", ["", "ryp_", "ryw_" + "a" * 43, "ryp_" + "a" * 42, "ryp_" + "a" * 44, "ryp_" + "ä" * 43, 7, None, ["x"]]
 )
-def test_what_is_no_token_is_refused_by_its_form(edge: Edge, token: Any) -> None:
+def test_a_malformed_token_is_refused(edge: Edge, token: Any) -> None:
     said = edge.post("service-account-token", {"grant_type": GRANT, "token": token})
     assert (said.status_code, said.json()["code"]) == (400, "RY422")
 

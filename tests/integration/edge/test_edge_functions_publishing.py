@@ -54,7 +54,7 @@ def test_a_tag_becomes_a_release_with_checksums(url: str, person: Person, tmp_pa
     assert (done.returncode, done.stdout.strip()) == (0, f"withdrawn: {version}")
 
 
-def test_refusals_are_told_and_the_credential_is_not(url: str, tmp_path: Path) -> None:
+def test_refusals_are_reported_without_the_credential(url: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text("x")
     wrong = publish(url, "1.0.0", "--notes", str(notes), token="wrong-credential")

@@ -74,7 +74,7 @@ def test_every_refusal_is_the_same(edge: Edge, person: Person, runner: Runner) -
     assert not any(runner.token in answer.text for answer in answers)
 
 
-def test_an_unknown_runner_takes_as_long_as_a_wrong_token(edge: Edge, runner: Runner) -> None:
+def test_refusing_an_unknown_runner_takes_as_long_as_refusing_a_wrong_token(edge: Edge, runner: Runner) -> None:
     def seconds(body: dict[str, Any]) -> float:
         before = edge.cpu_seconds()
         assert edge.post("worker-session", body).status_code == 401
@@ -197,7 +197,7 @@ def test_an_executor_s_token_is_renewed_after_a_long_outage_and_a_runner_s_is_no
         assert edge.post("worker-session", {"renew": True}, aged(edge, token, seconds)).status_code == status, seconds
 
 
-def test_an_engine_s_token_reads_its_job_s_state_and_is_worth_nothing_else(edge: Edge, runner: Runner) -> None:
+def test_an_engines_token_is_valid_only_for_reading_the_state_of_its_job(edge: Edge, runner: Runner) -> None:
     grant = open_session(edge, runner)
     wanted = {"job": {"id": 12, "attempt": 3}, "engine": True}
     executor = edge.post("worker-session", {"job": wanted["job"]}, grant["access_token"]).json()["access_token"]
@@ -249,7 +249,9 @@ def test_attempts_are_limited_before_anything_is_hashed(
     assert edge.post("worker-session", asking(runner, worker_token="ryw_x")).text == answer.text
 
 
-def test_whoever_knows_a_runner_s_id_locks_nobody_out(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:
+def test_guesses_with_a_runners_id_do_not_lock_that_runner_out(
+    edge: Edge, runner: Runner, sql: psycopg.Connection[Any]
+) -> None:
     open_session(edge, runner)
     guess = asking(runner, worker_token="ryw_guess")
     for headers in ({}, {"x-forwarded-for": "203.0.113.9"}):
@@ -265,7 +267,7 @@ def test_whoever_knows_a_runner_s_id_locks_nobody_out(edge: Edge, runner: Runner
     assert edge.post("worker-session", asking(runner), **{"x-forwarded-for": "203.0.113.10"}).status_code == 200
 
 
-def test_what_no_account_signed_uses_up_nobody_s_attempts(edge: Edge, runner: Runner) -> None:
+def test_unsigned_access_tokens_do_not_use_up_a_runners_attempts(edge: Edge, runner: Runner) -> None:
     body = asking(runner, access_token="x")
     del body["worker_token"]
     assert {edge.post("worker-session", body).status_code for _ in range(70)} == {401}
@@ -299,7 +301,7 @@ def test_naming_another_job_each_time_does_not_pass_the_limit_of_a_session(
     assert answers == [200, 429]
 
 
-def test_hashing_holds_nobody_up(edge: Edge, person: Person) -> None:
+def test_hashing_does_not_block_other_requests(edge: Edge, person: Person) -> None:
     runners = [person.register() for _ in range(2)]
     answered = 0
     with ThreadPoolExecutor(2) as pool:
@@ -341,11 +343,11 @@ def test_bad_input_is_named_and_never_repeated(edge: Edge, runner: Runner, chang
 
 
 @pytest.mark.parametrize("body", [[], None, "text", 7, {}, {"renew": False}, {"job": {"id": -1, "attempt": 1}}])
-def test_bodies_that_are_nothing_are_refused(edge: Edge, body: Any) -> None:
+def test_invalid_bodies_are_refused(edge: Edge, body: Any) -> None:
     assert edge.post("worker-session", body).status_code == 400
 
 
-def test_methods_sizes_and_text_that_is_not_json(edge: Edge) -> None:
+def test_other_methods_invalid_json_and_large_bodies_are_refused(edge: Edge) -> None:
     import httpx
 
     url = f"{edge.url}/worker-session"

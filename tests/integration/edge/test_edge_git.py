@@ -1,4 +1,4 @@
-"""Deliveries of git providers: only a right signature is heard, each delivery counts once, and the answer is quick."""
+"""Deliveries of git providers: only a right signature is accepted, each delivery counts once, and the answer is quick."""
 
 import json
 import uuid
@@ -79,7 +79,7 @@ def test_a_wrong_signature_is_refused_and_leaves_no_delivery(edge: Edge, person:
     assert connection["refused_at"] is not None
 
 
-def test_the_weaker_headers_do_not_stand_in_for_the_stronger(edge: Edge, person: Person) -> None:
+def test_a_valid_weaker_header_does_not_replace_an_invalid_stronger_one(edge: Edge, person: Person) -> None:
     gitea = Connected(edge, person, "gitea")
     wrong = {**webhooks.gitea(SECRET, BODY), "x-forgejo-signature": "0" * 64}
     assert gitea.send(BODY, wrong).status_code == 401
@@ -114,7 +114,7 @@ def test_a_repeated_delivery_gets_the_first_verdict(edge: Edge, person: Person) 
 
 
 @pytest.mark.parametrize("name", ["5b0a7a52-0000-4000-8000-000000000001", "nobody", ""])
-def test_an_unknown_connection_is_not_there(edge: Edge, person: Person, name: str) -> None:
+def test_an_unknown_connection_is_not_found(edge: Edge, person: Person, name: str) -> None:
     there = Connected(edge, person, "github")
     answer = there.edge.http.post(f"{edge.url}/git/{name}", content=BODY, headers=webhooks.github(SECRET, BODY))
     assert answer.status_code == 404

@@ -1,4 +1,4 @@
-"""What the function that sends makes of a message: for a webhook, Slack, Teams and by mail."""
+"""The form in which the notify function sends a message: to a webhook, Slack, Teams and by mail."""
 
 import json
 import os
@@ -75,12 +75,12 @@ def body(receiver: Receiver) -> Any:
         ({"release": {"version": "2.0.0"}}, ""),
     ],
 )
-def test_a_webhook_links_to_the_page_of_what_it_is_about(receiver: Receiver, about: dict[str, Any], page: str) -> None:
+def test_a_webhook_links_to_the_page_of_its_subject(receiver: Receiver, about: dict[str, Any], page: str) -> None:
     assert send(receiver, "webhook", body=about)["status"] == "DELIVERED"
     assert (body(receiver)["url"], body(receiver)["data"]) == (DASHBOARD + page, about)
 
 
-def test_slack_gets_text_in_which_nothing_of_a_job_is_markup(receiver: Receiver) -> None:
+def test_slack_receives_text_in_which_a_jobs_own_text_is_escaped(receiver: Receiver) -> None:
     assert send(receiver, "slack")["status"] == "DELIVERED"
     lines = [
         "*Plan of a/&lt;b&gt; &amp; c failed*",
@@ -102,7 +102,7 @@ def test_teams_gets_a_card_whose_text_is_not_markdown(receiver: Receiver) -> Non
     assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12?org={ORG}"]
 
 
-def test_a_mail_goes_out_by_the_services_api_where_there_is_one(receiver: Receiver) -> None:
+def test_a_mail_is_sent_through_a_mail_service_and_kept_without_one(receiver: Receiver) -> None:
     assert send(receiver, "mail", "oncall@example.org")["status"] == "KEPT"
     assert receiver.received == []
     service = {"MAIL_API_KEY": "k", "MAIL_FROM": "runyard@example.com", "MAIL_API_URL": f"{receiver.url}/emails"}
@@ -131,7 +131,7 @@ CONNECT = """
 """
 
 
-def test_a_message_goes_to_the_address_that_was_checked(tmp_path: Path) -> None:
+def test_a_message_is_sent_to_the_address_that_was_checked(tmp_path: Path) -> None:
     """The name is used for the certificate alone: nothing resolves it a second time."""
     certificate, key = self_signed(tmp_path, x509.DNSName("hooks.example.com"))
     with run_receiver(certificate, key) as receiver:

@@ -1,4 +1,4 @@
-"""What the edge functions make of an Auth or a database that fails: they refuse nobody for it."""
+"""The edge functions while Auth or the database fails: they refuse nobody because of it."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ PAGE = "<html>Bad gateway</html>"
 
 
 def ask(function: str, replies: dict[str, Any], path: str = "", **request: Any) -> Any:
-    """What a function answers. The project's parts give these replies, the last one stays; None is silence."""
+    """Return a function's answer. The project's parts give these replies, and repeat the last one; None is silence."""
     url = f"http://functions/{function}{path}"
     given = {"function": function, "replies": json.dumps(replies), "url": json.dumps(url)}
     return run(SCRIPT.format(**given, request=json.dumps(request)))
@@ -75,7 +75,7 @@ def test_an_account_is_removed_only_by_an_answer_of_auth(nobody: Any) -> None:
         pytest.param([401, {"message": "Invalid API key"}], id="key"),
     ],
 )
-def test_an_account_is_not_gone_because_auth_fails(reply: Any) -> None:
+def test_a_failure_of_auth_is_not_reported_as_a_removed_account(reply: Any) -> None:
     found = poll(reply)
     assert (found["status"], found["said"]["code"]) == (503, "RY503")
 
@@ -101,7 +101,7 @@ def outputs(reply: Any) -> Any:
         pytest.param(None, id="silence"),
     ],
 )
-def test_a_database_that_fails_is_asked_again_for_remote_state(reply: Any) -> None:
+def test_remote_state_answers_503_while_the_database_fails(reply: Any) -> None:
     found = outputs(reply)
     assert (found["status"], found["said"]["errors"][0]["status"]) == (503, "503")
     assert found["said"]["errors"][0]["detail"]
@@ -117,5 +117,5 @@ def test_a_database_that_fails_is_asked_again_for_remote_state(reply: Any) -> No
         ([401, {"code": "PGRST301", "message": "JWT expired"}], 401),
     ],
 )
-def test_what_the_database_refuses_is_refused_for_remote_state(reply: Any, status: int) -> None:
+def test_remote_state_is_refused_when_the_database_refuses(reply: Any, status: int) -> None:
     assert outputs(reply)["status"] == status

@@ -1,4 +1,4 @@
-"""What the edge functions share: which hashes they compute, which issuers they ask, and whose address they believe."""
+"""Code that the edge functions share: hashes that they compute, issuers that they call, and addresses that they believe."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ FUNCTIONS = PROJECT / "supabase" / "functions"
 
 
 def run(script: str) -> Any:
-    """What a script prints that may import from `_shared`, in Deno without any leave but to read."""
+    """Return the output of a script that may import from `_shared`; Deno permits it only to read."""
     command = [str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}"]
     done = subprocess.run(
         [*command, f"--allow-read={FUNCTIONS}", "-"], input=script.replace("@shared", f"file://{FUNCTIONS}/_shared"),
@@ -25,7 +25,7 @@ def run(script: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_only_hashes_of_a_bearable_cost_are_computed() -> None:
+def test_only_hashes_of_the_expected_cost_are_computed() -> None:
     token, digest = make_token()
     _, _, true_cost, _ = digest.split("$")
     stored = [{"token_id": cost, "hash": f"$2b${cost}${digest[7:]}"} for cost in ("07", "13", "31", "99", true_cost)]
@@ -121,7 +121,7 @@ def test_an_issuer_s_name_must_be_public() -> None:
         ([], False),
     ],
 )
-def test_an_issuer_s_name_must_lead_outside(resolved: list[str], is_taken: bool) -> None:
+def test_an_issuers_name_must_resolve_to_public_addresses(resolved: list[str], is_taken: bool) -> None:
     assert taken(["https://issuer.example.com"], resolved) == [is_taken]
 
 
@@ -160,10 +160,10 @@ CLAIMED = "198.51.100.1"
         (NAMED | HOSTED, {"cf-connecting-ip": CLAIMED}, "", "unknown"),
     ],
 )
-def test_an_address_is_what_a_trusted_proxy_saw(
+def test_the_audited_address_comes_from_a_trusted_proxy(
     variables: dict[str, str], headers: dict[str, str], seen: str, counted: str
 ) -> None:
-    """What is audited is never the caller's claim; attempts may be counted by one where there is nothing better."""
+    """The caller's claim is never audited; attempts may be counted by it where nothing better is known."""
     assert run(SEEN % (json.dumps(variables), json.dumps(headers))) == [seen, counted]
 
 
@@ -177,7 +177,7 @@ STS = """
 """
 
 
-def test_only_sts_of_a_known_region_is_asked() -> None:
+def test_requests_are_sent_only_to_sts_of_known_regions() -> None:
     """Deno may reach nothing here: a host that passes the check ends at the sandbox."""
     known = ["sts.amazonaws.com", "sts.eu-west-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn"]
     others = ["sts.s3.amazonaws.com", "sts.eu-west-9.amazonaws.com", "sts.eu-west-1.amazonaws.com:8443",

@@ -1,4 +1,4 @@
-"""What a job's engine gets: it reads its module's state and granted outputs for as long as the attempt runs, and no longer."""
+"""The token of a job's engine: it reads its module's state and granted outputs while the attempt runs, and no longer."""
 
 import uuid
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def attempt(edge: Edge, person: Person, modules: dict[str, str], sql: Any) -> At
     return Attempt(edge, slug, runner, engine, this)
 
 
-def test_it_is_good_for_as_long_as_the_attempt_runs_and_for_no_moment_longer(attempt: Attempt) -> None:
+def test_an_engine_token_is_valid_for_weeks_and_never_after_its_attempt_ended(attempt: Attempt) -> None:
     """A job has no longest time, and nobody can change what a running engine has: the attempt decides, not the clock."""
     after_weeks = aged(attempt.edge, attempt.engine, 29 * DAY)
     for token in (attempt.engine, after_weeks):
@@ -71,7 +71,7 @@ def test_it_is_good_for_as_long_as_the_attempt_runs_and_for_no_moment_longer(att
         assert attempt.outputs(token).status_code == 403
 
 
-def test_it_reads_what_its_module_was_granted_and_no_other_module(
+def test_an_engine_token_reads_only_outputs_that_were_granted_to_its_module(
     attempt: Attempt, person: Person, modules: dict[str, str]
 ) -> None:
     for unknown in ("apps.network", "apps.nowhere"):
@@ -83,7 +83,7 @@ def test_it_reads_what_its_module_was_granted_and_no_other_module(
     assert attempt.outputs(attempt.engine, "apps.network").status_code == 403
 
 
-def test_no_table_no_list_and_no_account_is_open_to_it(attempt: Attempt) -> None:
+def test_an_engine_token_reads_no_table_no_list_and_no_account(attempt: Attempt) -> None:
     url, key = attempt.edge.stack.url, attempt.edge.stack.publishable_key
     headers = {"apikey": key, "authorization": f"Bearer {attempt.engine}"}
     for table in ("modules", "output_grants", "provision_jobs", "workers", "organizations"):

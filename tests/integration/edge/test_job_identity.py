@@ -131,7 +131,7 @@ def test_only_an_apply_gets_the_phase_apply(edge: Edge, person: Person, plan: At
     assert edge.post("job-identity", wish, plan.session).status_code == 400
 
 
-def test_other_sessions_other_jobs_and_engines_get_none(edge: Edge, person: Person, plan: Attempt) -> None:
+def test_other_sessions_other_attempts_and_engines_receive_no_token(edge: Edge, person: Person, plan: Attempt) -> None:
     colleague, stranger = connect(edge, person), connect(edge, Person(person.stack))
     assert [plan.ask(session).json()["code"] for session in (colleague, stranger)] == ["RY410", "RY410"]
     assert plan.ask(attempt=plan.job["attempt"] + 1).json()["code"] == "RY410"
@@ -204,7 +204,9 @@ def test_rotation_serves_both_keys_and_signs_with_the_first(other_edge: Any, per
     assert discovery(edge)["jwks_uri"] == "https://issuer.example.com/.well-known/jwks"
 
 
-def test_installation_without_keys_issues_nothing_and_says_why(other_edge: Any, person: Person) -> None:
+def test_an_installation_without_keys_issues_no_token_and_names_the_missing_setting(
+    other_edge: Any, person: Person
+) -> None:
     edge = other_edge(RUNYARD_IDENTITY_KEYS="")
     assert "RUNYARD_IDENTITY_KEYS" in served_keys(edge)["hint"]
     answer = claim(edge, person, "PLAN").ask()

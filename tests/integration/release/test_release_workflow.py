@@ -26,7 +26,7 @@ TOKEN = "token-of-the-workflow"
 
 @dataclass
 class Page:
-    """Where releases are offered."""
+    """The web page that offers releases."""
 
     folder: Path
     origin: str
@@ -81,7 +81,7 @@ def check_page(rehearsal: Rehearsal, page: Page, bench: Bench) -> None:
     assert TOKEN not in "\n".join(rehearsal.calls), "a token on a command line is for everybody to read"
 
 
-def test_files_go_from_job_to_job_to_the_page_and_the_project(
+def test_files_pass_from_job_to_job_to_the_page_and_the_project(
     tree: Path, version: str, page: Page, url: str, bench: Bench
 ) -> None:
     rehearsal = rehearse(tree, f"v{version}", page, url, is_building=False)
@@ -95,7 +95,7 @@ def test_files_go_from_job_to_job_to_the_page_and_the_project(
         assert any(call.startswith(f"docker run --rm {image}") for call in rehearsal.calls[:pushed])
 
 
-def test_a_candidate_is_no_latest_release_and_nobody_is_asked_to_update(
+def test_a_candidate_is_a_prerelease_in_the_beta_channel_and_not_the_latest_release(
     tree: Path, version: str, page: Page, url: str, bench: Bench
 ) -> None:
     candidate = f"{version}-rc.1"
@@ -109,7 +109,7 @@ def test_a_candidate_is_no_latest_release_and_nobody_is_asked_to_update(
     assert "--latest" not in created
 
 
-def test_the_last_job_may_be_tried_again_after_the_page_was_made(
+def test_the_last_job_can_be_repeated_after_the_page_was_made(
     tree: Path, version: str, page: Page, url: str, bench: Bench
 ) -> None:
     rehearsal = rehearse(tree, f"v{version}", page, "http://127.0.0.1:9", is_building=False)
@@ -131,7 +131,7 @@ def built(folder: Path, *, is_plain: bool) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_an_older_runner_updates_itself_to_what_the_workflow_built(
+def test_an_older_runner_updates_itself_to_the_program_that_the_workflow_built(
     tree: Path, version: str, page: Page, url: str, bench: Bench, tmp_path: Path
 ) -> None:
     rehearsal = rehearse(tree, f"v{version}", page, url, is_building=True)

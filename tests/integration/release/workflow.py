@@ -48,14 +48,14 @@ class Rehearsal:
     """One run of a workflow for a tag."""
 
     tree: Path
-    """What the tag names."""
+    """The tree of the tag."""
     folder: Path
     tag: str
     page: Path
-    """What the release's page offers, as a web server would have it."""
+    """The files of the release's page, as a web server would have them."""
     origin: str
     values: dict[str, str]
-    """What `${{ … }}` stands for."""
+    """The values of `${{ … }}`."""
     is_building: bool = True
     """Whether `make` is really run; else its files are made up."""
     artifacts: dict[str, Path] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Rehearsal:
 
     @property
     def calls(self) -> list[str]:
-        """What the stand-ins were asked."""
+        """The calls that the stand-ins received."""
         return (self.stand_ins / "calls").read_text().splitlines()
 
     def run(self, file: Path) -> list[str]:

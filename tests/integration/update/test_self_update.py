@@ -144,7 +144,9 @@ def test_a_version_that_cannot_work_here_leaves_the_old_one_in_its_place(
     assert bench.finished("PLAN", bench.module())["worker_id"] == installed.worker[0]
 
 
-def test_without_the_one_file_it_says_so_and_is_not_asked(bench: Bench, shelf: Shelf) -> None:
+def test_a_runner_without_the_one_file_program_reports_that_and_its_update_is_refused(
+    bench: Bench, shelf: Shelf
+) -> None:
     shelf.publish(bench, "812.1.0")
     process = bench.runner("--self-update")
     wait_until(lambda: process.said("cannot_update"))

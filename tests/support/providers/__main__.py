@@ -1,4 +1,4 @@
-"""Build what is missing: `python -m tests.support.providers`, with `vault` for Vault, which takes some minutes."""
+"""Build the missing providers: `python -m tests.support.providers`, with `vault` for Vault, which takes some minutes."""
 
 import sys
 

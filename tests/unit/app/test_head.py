@@ -8,7 +8,7 @@ from app.app import _head
 ASSETS = Path(__file__).parents[3] / "assets"
 
 
-def test_what_pages_and_forms_call_is_there_before_them() -> None:
+def test_scripts_that_pages_call_are_loaded_without_defer() -> None:
     """A page's own modules wait for no deferred script: whichever came first would run first."""
     calls = re.compile(r"^\s*window\.\w+ = ", re.MULTILINE)
     called = {f"/{script.name}" for script in ASSETS.glob("*.js") if calls.search(script.read_text())}

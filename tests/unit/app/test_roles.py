@@ -1,4 +1,4 @@
-"""What a page offers is what the database would allow: each button's role against the reference of permissions."""
+"""A page offers exactly the actions that the database allows: each button's role against the reference of permissions."""
 
 import ast
 import inspect
@@ -17,14 +17,14 @@ from app.app import PAGES as ROUTES
 from stack.settings import PROJECT
 
 RANKS = ("viewer", "operator", "admin", "owner")
-# How a page asks for a role, in the words of its JavaScript; a member's can_change is made of the reader's role.
+# A page's conditions on a role, as its JavaScript writes them; a member's can_change is made of the reader's role.
 ASKS = (
     (re.compile(r'role_rx_state_.*"owner"'), 3),
     (re.compile("can_admin|can_change"), 2),
     (re.compile("can_operate"), 1),
 )
 WORDS = re.compile(r"\b(Operator|Admin|Owner)s\b")
-# What opens a dialog calls nothing yet: here stands what the dialog is for.
+# An event that opens a dialog calls nothing yet: these are the functions that the dialog is for.
 OPENERS = {
     "AddRunnerState.open_sheet": "register_worker",
     "RunnerEditState.edit": "update_worker",
@@ -47,7 +47,7 @@ OPENERS = {
     "JobIdentitiesState.edit": "attach_identity",
     "JobIdentitiesState.ask_remove": "detach_identity",
 }
-# Opened by the name of what is asked.
+# Opened by the name of the question.
 QUESTIONS = {
     ("JobActionState.ask", "KILL"): "cancel_job",
     ("JobActionState.ask", "retry"): "resolve_attention",
@@ -58,7 +58,7 @@ QUESTIONS = {
 
 @cache
 def least_ranks() -> dict[str, int]:
-    """The least role that may call each function, as the generated reference says; the first one named."""
+    """The least role that may call each function, according to the generated reference; the first one named."""
     text = (PROJECT / "docs" / "reference" / "permissions.md").read_text()
     found = {}
     for name, about in re.findall(r"^\| `(\w+)` \| authenticated \| (.*) \|$", text, re.MULTILINE):
@@ -113,7 +113,7 @@ def rank_asked(expression: object) -> int:
 
 
 def shown(node: BaseComponent, rank: int = 0) -> Iterator[tuple[Any, int]]:
-    """Every part of a page with the role that it is for; dialogs are left out, they are behind what opens them."""
+    """Every part of a page with the role that it is for; dialogs are left out, because the button that opens them is checked."""
     if type(node).__name__ in ("AlertDialogRoot", "DialogRoot", "DrawerRoot"):
         return
     yield node, max(rank, rank_asked(getattr(node, "disabled", "")))
@@ -160,7 +160,7 @@ def test_a_page_offers_nothing_that_the_database_refuses(path: str) -> None:
         ("/dashboard/settings/git", "can_admin"),
     ],
 )
-def test_an_empty_page_asks_nobody_to_create_what_they_may_not(path: str, role: str) -> None:
+def test_an_empty_page_invites_only_permitted_roles_to_create_something(path: str, role: str) -> None:
     empty = (node for node, _ in shown(PAGES[path].build()) if "ry-empty" in str(getattr(node, "class_name", "")))
     texts = [str(part) for node in empty for part in node.children if type(part).__name__ == "P"]
     assert any(role in text for text in texts)
@@ -176,7 +176,7 @@ def test_the_reference_is_understood() -> None:
     )
 
 
-def test_the_walk_finds_what_the_pages_do() -> None:
+def test_the_walk_finds_the_actions_of_the_pages() -> None:
     """A walk that found nothing would never complain."""
     found = {name for page in PAGES.values() for event, _ in offers(page.build()) for name in needed(event)}
     assert {"drain_worker", "set_worker_disabled", "register_worker", "enqueue_job", "approve_job"} <= found

@@ -1,4 +1,4 @@
-"""A figure that cannot be had costs itself, never the run."""
+"""A figure that cannot be measured is missing alone and never fails the run."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def test_a_contestant_that_fails_leaves_the_others() -> None:
 
 
 def test_a_machine_that_becomes_faster_does_not_decide() -> None:
-    """The ratio is of each round, and who comes first changes; the median of each side would say 6 to 24."""
+    """The ratio is of each round, and the sides take turns as the first; the median of each side would give 6 to 24."""
     report, speed, order = Report(), iter((1, 1, 1, 1, 1, 8, 8, 8, 8, 8)), []
 
     def run(name: str, rate: float) -> float:
@@ -67,7 +67,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_kept(tmp_path: Path, monkeyp
     assert kept["failed"][0].startswith("start, memory: NoSuchProcess")
 
 
-def test_a_process_that_has_gone_weighs_nothing() -> None:
+def test_an_ended_process_uses_no_memory_and_no_cpu() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         alive = family(child.pid)
         assert memory_mib(alive) > 0

@@ -1,4 +1,4 @@
-"""What goes wrong before the project has said a word: the documented exit code, and what to do."""
+"""Failures before the project's first answer have the documented exit code and name a remedy."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ NOBODY_LISTENS = {
 }
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     done = Terminal(tmp_path, NOBODY_LISTENS).run("run", "plan", str(tmp_path / "nowhere"))
     assert (done.returncode, "There is no folder" in done.stderr) == (ExitCode.MISSING, True), done.stderr
 
 
-def test_a_folder_of_two_gigabytes(tmp_path: Path) -> None:
+def test_a_folder_of_two_gigabytes_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "disk.img").open("wb") as file:
         file.truncate(2 * 1024**3)
     done = Terminal(tmp_path / "home", NOBODY_LISTENS).run("run", "plan", str(tmp_path), "--module", "apps/site")
@@ -27,12 +27,12 @@ def test_a_folder_of_two_gigabytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("run", "plan", "apps/site"), ("jobs", "list"), ("modules", "export", "a/b")])
-def test_a_project_that_does_not_answer(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_project_that_does_not_answer_is_reported(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = Terminal(tmp_path, NOBODY_LISTENS).run(*arguments)
     assert (done.returncode, "does not answer" in done.stderr) == (ExitCode.NO_ANSWER, True), done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("run", "plan", "apps/site"), ("jobs", "list"), ("whoami",)])
-def test_nobody_who_is_signed_in(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_command_without_a_login_names_the_login_command(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = Terminal(tmp_path).run(*arguments)
     assert (done.returncode, "runyard login" in done.stderr) == (ExitCode.SIGNED_OUT, True), done.stderr

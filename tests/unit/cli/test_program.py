@@ -1,4 +1,4 @@
-"""The program as a whole: how it starts, what it lists, how it reads plain arguments and prints."""
+"""The program as a whole: its start, its list of commands, its plain arguments and its output."""
 
 import ast
 import json
@@ -140,7 +140,7 @@ def test_a_job_takes_one_line_of_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("package", "words"), [("stack", ["status"]), ("reflex", ["dashboard"]), ("psycopg", ["docs", "reference"])]
 )
-def test_a_command_whose_packages_are_not_installed_says_what_is_missing(
+def test_a_command_without_its_packages_reports_that_they_are_missing(
     package: str, words: list[str], tmp_path: Path
 ) -> None:
     without = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['runyard', *{words}]\nfrom cli.main import main; main()"

@@ -1,4 +1,4 @@
-"""The ways to run a runner say what the runner understands."""
+"""The files that start a runner use settings that the runner understands."""
 
 import configparser
 import json
@@ -33,7 +33,7 @@ def test_compose_gives_the_runner_variables_that_it_reads() -> None:
     assert all(map(is_understood, [*runner["environment"], *targets]))
 
 
-def test_a_task_in_the_cloud_starts_what_the_image_would() -> None:
+def test_a_cloud_task_starts_the_images_command() -> None:
     # ECS puts the task's command into the place of the image's CMD, behind its entry point.
     text = (DEPLOY / "Dockerfile").read_text()
     assert f"CMD {json.dumps(list(COMMAND))}" in text
@@ -47,7 +47,7 @@ def test_the_image_builds_the_engine_as_the_catalogue_does() -> None:
     assert "USER 10001" in text
 
 
-def test_what_the_image_copies_is_in_what_docker_is_sent() -> None:
+def test_dockerignore_keeps_exactly_the_paths_that_the_image_copies() -> None:
     copies = re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
     sources = {source.rstrip("/") for line in copies for source in line.split()}
@@ -55,7 +55,7 @@ def test_what_the_image_copies_is_in_what_docker_is_sent() -> None:
     assert [each for each in sources if not (DEPLOY.parent / each).exists()] == []
 
 
-def test_the_unit_does_not_restart_what_a_restart_cannot_help() -> None:
+def test_the_unit_does_not_restart_after_a_permanent_failure() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(DEPLOY / "systemd" / "runyard-worker.service")

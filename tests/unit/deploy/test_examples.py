@@ -25,7 +25,7 @@ def test_the_env_file_is_enough_to_start_with() -> None:
     assert settings.runner.credentials.client_secret is not None
 
 
-def test_the_env_file_has_what_a_runner_of_tharsis_has() -> None:
+def test_the_env_file_has_every_setting_of_a_tharsis_runner() -> None:
     """Each line of the example that people come with, under our name; the helper is one that the image has."""
     values = dict(ASSIGNMENT.findall((PROJECT / "deploy" / "runner.env.example").read_text()))
     names = ("API_URL", "SERVICE_ACCOUNT_PATH", "CREDENTIAL_HELPER_CMD_PATH", "CREDENTIAL_HELPER_CMD_ARGS")

@@ -1,4 +1,4 @@
-"""What docs/platforms.md says about packages is true of the pins."""
+"""The statements about packages in docs/platforms.md are true of the pins."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def test_every_pinned_package_has_a_wheel(platform: str, python: str) -> None:
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
     command += ["--python-platform", platform, "--python-version", python, "--only-binary", ":all:"]
     command += [part for name in SOURCES for part in ("--no-binary", name)]
-    # With the Go that builds engines where no release can be had.
+    # With the Go that builds engines where no release is available.
     done = subprocess.run(
         [*command, "requirements.txt", "-"],
         cwd=PROJECT,

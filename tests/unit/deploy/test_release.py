@@ -1,4 +1,4 @@
-"""What a release needs, as far as no GitHub is needed: `make release-check`."""
+"""The checks of a release that need no GitHub: `make release-check`."""
 
 import importlib
 import re
@@ -80,7 +80,7 @@ def test_a_version_with_a_changelog_section_is_ready_and_the_section_becomes_the
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_place_that_says_another_version_is_named(clone: Path, name: str) -> None:
+def test_a_file_with_another_version_is_reported(clone: Path, name: str) -> None:
     file = clone / name
     file.write_text(re.sub(re.escape(__version__), "0.0.7", file.read_text()))
     done = check(clone, "--tag", f"v{__version__}")
@@ -107,7 +107,7 @@ def test_one_command_writes_a_version_into_every_place(clone: Path, version: str
 
 
 @pytest.mark.parametrize("version", ["v0.2.0", "0.2", "00.2.0", "latest", "0.2.0 ", "0.2.0\n"])
-def test_what_is_no_version_is_written_nowhere(clone: Path, version: str) -> None:
+def test_an_invalid_version_is_written_nowhere(clone: Path, version: str) -> None:
     done = call("versions.py", version, "--root", clone)
     assert (done.returncode, "is not a version" in done.stderr) == (2, True)
     assert f'"{__version__}"' in (clone / "worker/version.py").read_text()
@@ -179,6 +179,6 @@ def test_checksums_are_those_that_sha256sum_compares(tmp_path: Path) -> None:
     assert told.stdout.splitlines() == ["a file: OK", "b: OK"]
 
 
-def test_a_release_that_offers_nothing_is_none(tmp_path: Path) -> None:
+def test_a_release_without_files_is_refused(tmp_path: Path) -> None:
     done = call("checksums.py", tmp_path)
     assert (done.returncode, "offers nothing" in done.stderr) == (1, True)

@@ -21,7 +21,7 @@ OTHERS = {"SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY", "RUNYARD_DASHBOARD_URL"}
 VARIABLES = OTHERS | {f"RUNYARD_{name.upper()}" for name in Settings.model_fields}
 
 
-def test_the_image_copies_what_docker_is_sent() -> None:
+def test_dockerignore_keeps_exactly_the_paths_that_the_image_copies() -> None:
     text = (SERVER / "Dockerfile").read_text()
     copies = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     kept = {line[1:] for line in (SERVER / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}

@@ -57,7 +57,7 @@ def is_start(before: str) -> bool:
 
 
 def wrong_with(command: Any, words: list[str], *, is_whole: bool) -> str:
-    """What a program would refuse in its arguments; their values are the reader's own."""
+    """Return a program's complaint about its arguments; their values are the reader's own."""
     context = typer.Context(command, info_name=command.name)
     try:
         given, rest, _ = command.make_parser(context).parse_args(list(words))

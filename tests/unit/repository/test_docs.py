@@ -55,7 +55,7 @@ def test_the_readme_names_every_folder() -> None:
 @pytest.mark.parametrize("page", [PROJECT / "CONTRIBUTING.md", *DECISIONS], ids=lambda page: page.name)
 def test_pages_for_developers_name_files_that_exist(page: Path) -> None:
     text = page.read_text()
-    if "**Status:** superseded" in text:  # it says what was there then
+    if "**Status:** superseded" in text:  # it describes a past state
         return
     paths = [path for path in re.findall(r"`([\w.-]+/[\w./…-]+)`", text) if (PROJECT / path.split("/")[0]).is_dir()]
     assert {path for path in paths if not any(PROJECT.glob(path.replace("…", "*").rstrip("/")))} == set()
@@ -67,7 +67,7 @@ def everything() -> str:
     return "\n".join(path.read_text() for path in tracked() if path.suffix in kinds and "tests" not in path.parts)
 
 
-def test_the_glossary_names_what_exists() -> None:
+def test_names_in_the_glossary_exist() -> None:
     lines = [line for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| ")]
     names = {name for line in lines for name in re.findall(r"`([\w./]+)`", line.split("|")[-2])}
     paths = {name for name in names if "/" in name}
@@ -116,7 +116,7 @@ def test_marks_are_above_shell_blocks_and_name_tests_that_exist() -> None:
         assert wrong == [], name_of(page)
 
 
-# Releases offer files: anyone may take these names on an index.
+# Releases offer files: anyone may claim these names on an index.
 BY_NAME = re.compile(
     r"\b(?:pipx?|uv tool) install(?: -\S+)* ['\"]?runyard(?:[-_](?:cli|worker))?(?:[\[=<>~ '\"`.,)]|$)", re.MULTILINE
 )
@@ -127,7 +127,7 @@ def test_nothing_of_ours_is_installed_by_its_name() -> None:
     assert {str(path): found for path in files if (found := BY_NAME.findall(path.read_text()))} == {}
 
 
-def test_no_wheel_of_ours_asks_for_another_by_its_name() -> None:
+def test_no_wheel_of_ours_depends_on_another_of_ours() -> None:
     pinned = (PROJECT / "requirements.txt").read_text().splitlines()
     for file in (PROJECT / "packaging").glob("*/pyproject.toml"):
         project = tomllib.loads(file.read_text())["project"]

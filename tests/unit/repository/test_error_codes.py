@@ -42,7 +42,7 @@ def test_every_code_is_explained_and_nothing_else() -> None:
     assert set(explained) == raised_by_the_runner() | raised_by_the_project() | COMPOSED
 
 
-def test_every_entry_shows_a_likely_cause_and_what_to_do() -> None:
+def test_every_entry_shows_a_likely_cause_and_a_remedy() -> None:
     for entry in PAGE.split("\n### ")[1:]:
         assert re.search(r"\S\. \*Likely cause:\* \S.*\. \*What to do:\* \S", entry), entry
 

@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make test-all`, how tests get their markers, and in which order they run."""
+"""The tests that `make test` leaves to `make test-all`, the markers of tests, and their order."""
 
 from itertools import groupby
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_seed_samples_the_same_cases_in_their_order(monkeypatch: pytest.Monkey
     assert seen == set(CASES), "every case has its turn"
 
 
-def test_everything_is_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_for_everything_disables_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALL_VARIABLE, "1")
     assert sampled(CASES, 4) == CASES
     assert soak_seconds(20) == 20
@@ -68,7 +68,7 @@ def test_files_stay_whole_long_ones_are_mixed_and_short_ones_come_last() -> None
 
 
 @pytest.mark.parametrize("must", ["", "browser"])
-def test_without_a_browser_its_tests_are_skipped_with_advice_or_fail_where_one_must_be_there(
+def test_without_a_browser_its_tests_are_skipped_with_advice_or_fail_where_one_is_required(
     monkeypatch: pytest.MonkeyPatch, must: str
 ) -> None:
     monkeypatch.setenv("PATH", "")

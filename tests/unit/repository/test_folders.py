@@ -1,4 +1,4 @@
-"""Folders, and the modules beside them, import each other in one direction: no circles. Tests lie in the folders of their subjects."""
+"""Folders, and the modules beside them, import each other in one direction: no circles. Tests are in the folders of their subjects."""
 
 import ast
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def imported(file: Path) -> frozenset[str]:
 
 
 def room_of(module: str, house: str) -> str | None:
-    """The folder of a house that a module lies in, or the module itself if it lies beside the folders."""
+    """The folder of a house that contains a module, or the module itself if it is beside the folders."""
     inside = module.removeprefix(f"{house}.")
     if inside == module:
         return None
@@ -43,7 +43,7 @@ def room_of(module: str, house: str) -> str | None:
 
 
 def rooms(house: str) -> dict[str, set[str]]:
-    """Which room of a house imports which."""
+    """Map each room of a house to the rooms that it imports."""
     found: dict[str, set[str]] = {}
     for file in (PROJECT / house.replace(".", "/")).rglob("*.py"):
         here = room_of(".".join(file.relative_to(PROJECT).with_suffix("").parts), house)
@@ -68,7 +68,7 @@ def test_packages_without_folders_are_checked_too() -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_unit_tests_lie_in_folders_that_the_source_has(root: str) -> None:
+def test_unit_tests_are_in_folders_that_the_source_has(root: str) -> None:
     tests = PROJECT / "tests/unit"
     folders = {file.parent.relative_to(tests) for file in (tests / root).rglob("test_*.py")}
     assert len(folders) > 1

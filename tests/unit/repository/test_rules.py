@@ -63,7 +63,7 @@ def test_migrations_have_names_the_supabase_cli_accepts_in_one_order() -> None:
     assert len({name.split("_", 1)[0] for name in names}) == len(names)
 
 
-# What answers differently in each process.
+# Functions whose result differs in each process.
 BY_CHANCE = {
     "uuid1",
     "uuid4",
@@ -111,7 +111,7 @@ def test_parameters_are_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize(("ending", "is_good"), [(0, True), (1, False), (2, False), (3, True)])
-def test_a_check_of_unused_code_that_could_not_run_is_no_good_news(ending: int, is_good: bool, tmp_path: Path) -> None:
+def test_a_check_of_unused_code_that_could_not_run_fails(ending: int, is_good: bool, tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\necho 'a.py:1: unused variable x'\nexit {ending}\n")

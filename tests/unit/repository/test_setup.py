@@ -1,4 +1,4 @@
-"""`scripts/setup` on machines that lack something: one sentence on what, and how to get it."""
+"""`scripts/setup` on machines that lack something: one sentence names it and the way to get it."""
 
 import shutil
 import subprocess
@@ -45,7 +45,7 @@ def base_path(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_a_machine_without_python_shows_what_to_install(clone: Path, tmp_path: Path) -> None:
+def test_setup_without_python_names_the_version_to_install(clone: Path, tmp_path: Path) -> None:
     result = set_up(clone, base_path(tmp_path))
     assert result.returncode == 3
     assert "needs Python 3.11 or later; this machine has no python3 at all" in result.stderr

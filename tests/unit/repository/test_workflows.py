@@ -1,4 +1,4 @@
-"""The workflows do what they say, with no more rights than that takes."""
+"""The workflows do what they promise, with no more rights than that needs."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ def test_actions_are_pinned_by_commit_with_their_version_beside_it(file: Path) -
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_every_job_ends_by_itself(file: Path) -> None:
+def test_every_job_has_a_timeout(file: Path) -> None:
     assert [name for name, job in jobs_of(file).items() if "timeout-minutes" not in job] == []
 
 
@@ -58,7 +58,7 @@ def test_make_targets_and_scripts_that_are_called_exist(file: Path) -> None:
     assert [name for name in re.findall(r"(?:scripts|\.ci)/[\w.]+", text) if not (PROJECT / name).exists()] == []
 
 
-def test_a_push_runs_what_everybody_runs() -> None:
+def test_a_push_runs_make_test() -> None:
     assert "make test\n" in (PROJECT / ".ci" / "run").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Who is connected when an operator's proxy stands before the gateway."""
+"""The client's address behind an operator's proxy in front of the gateway."""
 
 from typing import Any
 
@@ -32,11 +32,11 @@ async def seen(*headers: tuple[bytes, bytes]) -> str:
         (b"\xff\xfe", "10.0.0.1"),
     ],
 )
-async def test_what_the_named_header_says_last_counts_if_it_is_an_address(said: bytes, address: str) -> None:
+async def test_the_last_value_of_the_named_header_counts_if_it_is_an_address(said: bytes, address: str) -> None:
     assert await seen((b"x-real-ip", said)) == address
 
 
-async def test_other_headers_do_not_and_of_two_the_last_does() -> None:
+async def test_only_the_named_header_counts_and_of_two_the_last_one() -> None:
     assert await seen((b"x-forwarded-for", b"203.0.113.9")) == "10.0.0.1"
     assert await seen((b"x-real-ip", b"198.51.100.1"), (b"x-real-ip", b"203.0.113.9")) == "203.0.113.9"
 

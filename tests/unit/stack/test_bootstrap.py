@@ -1,4 +1,4 @@
-"""What hosted offers before the first migration, and who may do what with it."""
+"""The objects that hosted offers before the first migration, and the rights of each role on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def test_an_api_connection_may_not_become_the_owner(bare_database: Database) -> 
             connection.execute(b"set role " + role)
 
 
-def test_a_change_of_the_schema_tells_rest(bare_database: Database) -> None:
+def test_a_change_of_the_schema_notifies_rest(bare_database: Database) -> None:
     listener, owner = bare_database.connect(), bare_database.connect()
     listener.execute("listen pgrst")
     owner.execute("create table public.things (id int primary key)")

@@ -1,4 +1,4 @@
-"""Which functions are served, with which settings, and what Deno is allowed to do."""
+"""The functions that are served, their settings, and Deno's permissions."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_deno_gets_no_more_than_it_needs(project: Path, monkeypatch: pytest.Monk
     assert f"--allow-read={project / 'supabase' / 'functions'}" in command
 
 
-def test_a_function_gets_what_hosted_gives_and_its_own_secrets(project: Path) -> None:
+def test_a_function_gets_the_hosted_variables_and_its_own_secrets(project: Path) -> None:
     (project / "supabase" / "functions" / ".env").write_text("# comment\nMY_KEY='a=b'\n")
     settings = Settings(home=project / "home", project=project)
     environment = functions_environment(settings, load_secrets(settings.secrets_file))
@@ -69,7 +69,7 @@ HOSTS = ["hooks.slack.com:443", "8.8.8.8", "127.0.0.1:54321", "10.1.2.3", "172.2
 
 
 def reachable(settings: Settings, tmp_path: Path) -> list[str]:
-    """Ask Deno itself, with the stack's own arguments, which hosts it would connect to."""
+    """Find out from Deno itself, with the stack's own arguments, to which hosts it would connect."""
     script = tmp_path / "query.ts"
     query = 'Deno.permissions.querySync({ name: "net", host }).state === "granted"'
     script.write_text(f"console.log(JSON.stringify({json.dumps(HOSTS)}.filter((host) => {query})))")

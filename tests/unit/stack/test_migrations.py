@@ -75,7 +75,7 @@ def test_a_migration_may_not_end_its_transaction(bare_database: Database, folder
         migrate(bare_database.url, folder)
 
 
-def test_what_hosted_forbids_is_forbidden_here(bare_database: Database, folder: Path) -> None:
+def test_a_migration_cannot_create_a_superuser(bare_database: Database, folder: Path) -> None:
     write(folder, "1_superuser.sql", "create role boss superuser;")
     with pytest.raises(MigrationFailed, match=r"1_superuser\.sql:1: .*SQLSTATE 42501"):
         migrate(bare_database.url, folder)

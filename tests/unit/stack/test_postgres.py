@@ -67,7 +67,7 @@ def test_data_of_another_major_version_is_refused_with_a_way_out(cluster: Cluste
         cluster.prepare()
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(shared_tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_left_alone(shared_tmp_path: Path) -> None:
     settings = Settings(home=shared_tmp_path, postgres_base=free_port())
     cluster = find_cluster(settings, load_secrets(settings.secrets_file))
     cluster.data.mkdir()
@@ -77,7 +77,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(shared_tmp_path: Path)
     assert (cluster.data / "precious").exists()
 
 
-def test_a_taken_port_is_named_with_a_way_out() -> None:
+def test_a_port_in_use_is_named_with_a_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -86,7 +86,7 @@ def test_a_taken_port_is_named_with_a_way_out() -> None:
             check_port(port, "the API")
 
 
-def test_a_port_that_an_outgoing_connection_has_is_told_from_a_taken_one() -> None:
+def test_a_port_used_by_an_outgoing_connection_is_reported_as_such() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as called,
         socket.create_connection(called.getsockname()) as caller,
@@ -102,7 +102,7 @@ def test_a_bin_folder_without_postgres_is_refused(tmp_path: Path) -> None:
 
 
 def _anybody_serves(cluster: Cluster) -> bool:
-    """Backends of a killed server go by themselves; until then the data folder is not free."""
+    """Backends of a killed server end automatically; until then the data folder is not free."""
     found = [path for path in Path("/proc").glob("[0-9]*/cwd") if _target(path) == str(cluster.data)]
     for path in found:
         with_pid = int(path.parent.name)

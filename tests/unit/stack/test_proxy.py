@@ -67,7 +67,7 @@ async def test_the_clients_address_cannot_be_made_up() -> None:
     assert b"9.9.9.9" not in done.content
 
 
-async def test_an_answer_without_a_length_comes_in_parts() -> None:
+async def test_an_answer_without_a_length_is_passed_on_completely() -> None:
     async def stream(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n6\r\nsecond\r\n0\r\n\r\n")
         await writer.drain()
@@ -76,7 +76,7 @@ async def test_an_answer_without_a_length_comes_in_parts() -> None:
         assert (await client.get("/hello")).text == "firstsecond"
 
 
-async def test_nobody_at_home_is_said_in_supabases_shape() -> None:
+async def test_an_unreachable_function_server_is_reported_in_supabases_format() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with client_for(unused.getsockname()[1]) as client:

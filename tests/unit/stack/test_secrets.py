@@ -9,7 +9,7 @@ from stack.errors import StackError
 from stack.secrets import load_identity_keys, load_secrets
 
 
-def test_they_are_made_once_for_their_owner_only(tmp_path: Path) -> None:
+def test_secrets_are_made_once_and_only_their_owner_may_read_them(tmp_path: Path) -> None:
     path = tmp_path / "home" / "secrets.json"
     first = load_secrets(path)
     assert load_secrets(path) == first

@@ -72,10 +72,10 @@ class HandClock:
 
 
 def page() -> httpx.Response:
-    """What a captive portal, a proxy or a maintenance page answers to everything."""
+    """Build the answer of a captive portal, a proxy or a maintenance page to every request."""
     return httpx.Response(200, html="<html>Sign in to use this network.</html>")
 
 
 def refusal(code: str, message: str = "no", **more: Any) -> tuple[int, dict[str, Any]]:
-    """What PostgREST makes of our SQLSTATEs."""
+    """Build PostgREST's answer for one of our SQLSTATEs."""
     return 400, {"code": code, "message": message, "hint": "", "details": None, **more}

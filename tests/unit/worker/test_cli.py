@@ -1,4 +1,4 @@
-"""The command line: what it says when all is well, and when it is not."""
+"""The command line: its output in success and in failure."""
 
 import json
 import os
@@ -35,7 +35,7 @@ UNUSED = {"attr", "boto3", "click", "hpack", "prometheus_client", "pydantic_sett
     [("main", {}, UNUSED), ("executor", EXECUTOR, {*UNUSED, "realtime", "websockets"})],
     ids=["runner", "executor"],
 )
-def test_runner_starts_without_what_it_does_not_use(
+def test_runner_starts_without_unused_packages(
     role: str, variables: dict[str, str], unused: set[str], tmp_path: Path
 ) -> None:
     done = command(tmp_path, "run", **CANNOT_START, **variables)
@@ -68,7 +68,7 @@ def test_wrong_settings_are_all_named_and_no_secret_is(name: str, tmp_path: Path
     assert "\x1b[" not in done.stderr, "no colour without a terminal"
 
 
-def test_an_option_that_is_none_is_explained(tmp_path: Path) -> None:
+def test_a_malformed_option_is_explained(tmp_path: Path) -> None:
     done = command(tmp_path, "run", "--set", "nonsense")
     assert done.returncode == 2
     assert "SECTION.NAME=VALUE" in done.stderr

@@ -1,4 +1,4 @@
-"""The doorbell: whom a message wakes, and when."""
+"""The doorbell: the loops that a message wakes, and the time at which it does."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ def message(**payload: Any) -> dict[str, Any]:
 
 
 class Listener:
-    """Hears the doorbell."""
+    """Records the wake-ups of the doorbell."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -36,8 +36,8 @@ class Listener:
         assert self.heard == list(expected)
 
 
-async def test_a_busy_queue_is_asked_twice() -> None:
-    """Jobs that came while the database sent no second wake-up had none."""
+async def test_a_message_from_a_busy_queue_wakes_twice() -> None:
+    """Jobs that arrived while the database sent no second wake-up had none."""
     listener = Listener()
     listener.doorbell._notifier("wake")(message(lane=1, again_ms=20))
     await listener.hears("wake", "wake")

@@ -1,4 +1,4 @@
-"""What Google and Azure answer to a job's token, by a stand-in that speaks their protocol."""
+"""The answers of Google and Azure to a job's token, from a stand-in that speaks their protocol."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def form(body: bytes) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-async def test_google_exchanges_the_token_and_lets_it_act_for_the_service_account(cloud: Receiver) -> None:
+async def test_google_exchanges_the_token_for_one_of_the_service_account(cloud: Receiver) -> None:
     assert await ask("gcp", GCP) == f"Google takes it for {ACCOUNT}"
     first, second = cloud.received
     asked = form(first.body)
@@ -51,7 +51,7 @@ async def test_google_without_a_service_account_exchanges_the_token_alone(cloud:
 
 
 @pytest.mark.anyio
-async def test_azure_takes_the_token_as_an_assertion_of_the_application(cloud: Receiver) -> None:
+async def test_azure_accepts_the_token_as_an_assertion_of_the_application(cloud: Receiver) -> None:
     assert await ask("azure", AZURE) == f"Azure takes it for the application {AZURE['client_id']}"
     (request,) = cloud.received
     asked = form(request.body)
@@ -69,7 +69,7 @@ async def test_azure_takes_the_token_as_an_assertion_of_the_application(cloud: R
         ("azure", AZURE, ["something", "else"], "no words"),
     ],
 )  # fmt: skip
-async def test_refusal_is_told_in_the_words_of_the_cloud(
+async def test_refusal_is_reported_with_the_clouds_message(
     cloud: Receiver, kind: str, settings: dict[str, str], answer: object, words: str
 ) -> None:
     cloud.status, cloud.answer = 400, json.dumps(answer).encode()

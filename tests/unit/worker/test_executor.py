@@ -77,7 +77,7 @@ async def test_an_end_that_waits_on_the_disk_does_not_count_as_reported(
         (refusal("RY404"), True),
     ],
 )
-async def test_only_the_projects_own_word_stops_the_engine(answer: Any, is_stopped: bool) -> None:
+async def test_only_the_projects_own_refusal_stops_the_engine(answer: Any, is_stopped: bool) -> None:
     network = Network(lambda *_: answer if len(network.calls) <= 2 else {"lease_seconds": 60})
     executor, control = executor_of(network)
     pulse = asyncio.create_task(executor._pulse())

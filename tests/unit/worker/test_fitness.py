@@ -1,4 +1,4 @@
-"""A runner that cannot do jobs says so, takes none, and comes back by itself."""
+"""A runner that cannot do jobs reports it, accepts none, and recovers automatically."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ async def truth(value: object) -> bool:
         (errno.ENOENT, None),
     ],
 )
-def test_what_the_system_says_is_told_apart_from_what_a_job_did(number: int, code: str | None) -> None:
+def test_errors_of_the_machine_are_distinguished_from_errors_of_a_job(number: int, code: str | None) -> None:
     found = lacking(OSError(number, "words"))
     assert (found.code if found else None) == code
 
@@ -43,7 +43,7 @@ def test_its_own_folders_are_always_the_runners_fault() -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyError("items")], ids=repr)
-async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path, failure: Exception) -> None:
+async def test_an_unfit_runner_accepts_no_jobs_until_a_probe_succeeds(tmp_path: Path, failure: Exception) -> None:
     process_status, clock, changes = ProcessStatus(capacity=3), HandClock(), []
     home = tmp_path / "instances" / "one"
     home.mkdir(parents=True)
@@ -72,7 +72,7 @@ async def test_it_takes_no_jobs_until_a_probe_succeeds(tmp_path: Path, failure: 
     assert pauses == sorted(pauses)
 
 
-async def test_a_folder_that_is_none_is_noticed(tmp_path: Path) -> None:
+async def test_a_file_in_the_place_of_the_folder_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="exists"):
         await probe_disk(tmp_path / "file")

@@ -1,4 +1,4 @@
-"""What a runner says about itself."""
+"""The facts that a runner reports about itself."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def test_a_runner_that_starts_executors_needs_no_engine_of_its_own(tmp_path: Pat
 
 
 @pytest.mark.parametrize("is_set", [True, False])
-def test_the_engines_of_the_image_are_told(tmp_path: Path, is_set: bool) -> None:
+def test_the_engines_of_the_image_are_reported(tmp_path: Path, is_set: bool) -> None:
     status = ProcessStatus(image_engines={"tofu": "1.12.6"})
     named = {"RUNYARD_JOB_DISPATCHER_DATA_ENGINES": "terraform=1.9.8,pulumi=3.1.0"} if is_set else {}
     wanted = {"terraform": "1.9.8", "pulumi": "3.1.0"} if is_set else {"tofu": "1.12.6"}

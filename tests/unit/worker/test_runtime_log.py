@@ -64,7 +64,7 @@ def test_secrets_are_masked_in_messages_and_values() -> None:
     assert "hunter22" not in stream.getvalue()
 
 
-def test_libraries_speak_through_the_same_stream() -> None:
+def test_libraries_log_to_the_same_stream() -> None:
     stream = io.StringIO()
     configure_logging({"Default": LogLevelName.INFORMATION}, "json", str, stream)
     logging.getLogger("botocore").warning("slow down")

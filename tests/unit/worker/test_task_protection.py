@@ -17,7 +17,7 @@ def agent() -> Iterator[EcsAgent]:
         yield started
 
 
-async def test_the_first_job_protects_and_the_last_one_lets_go(agent: EcsAgent) -> None:
+async def test_the_first_job_starts_the_protection_and_the_last_one_ends_it(agent: EcsAgent) -> None:
     protection = TaskProtection(agent.url)
     await protection.hold(1)
     await protection.hold(2)
@@ -33,7 +33,7 @@ async def test_the_first_job_protects_and_the_last_one_lets_go(agent: EcsAgent) 
     assert off == ("/api/task/task-protection/v1/state", {"ProtectionEnabled": False})
 
 
-async def test_a_job_that_never_held_it_changes_nothing(agent: EcsAgent) -> None:
+async def test_a_job_without_protection_releases_nothing(agent: EcsAgent) -> None:
     protection = TaskProtection(agent.url)
     await protection.hold(1)
     await protection.release(2)
@@ -43,7 +43,7 @@ async def test_a_job_that_never_held_it_changes_nothing(agent: EcsAgent) -> None
 @pytest.mark.parametrize(
     "answer", [(400, {"error": {"Code": "AccessDeniedException"}}), (200, {"failure": {"Reason": "TASK_NOT_VALID"}})]
 )
-async def test_a_refusal_is_ignored_and_the_next_job_asks_again(
+async def test_a_refusal_is_ignored_and_the_next_job_requests_protection_again(
     agent: EcsAgent, answer: tuple[int, dict[str, object]]
 ) -> None:
     agent.answer = answer

@@ -41,7 +41,7 @@ def vault() -> Iterator[Vault]:
         yield made
 
 
-async def test_vault_gives_the_field_that_is_there_now(vault: Vault) -> None:
+async def test_vault_returns_the_current_value_of_a_field(vault: Vault) -> None:
     environ = {"VAULT_TOKEN": "s.right"}
     for place in ("secret/data/runyard", "kv/runyard"):
         vault.fields = {"token": "ryw_first"}
@@ -50,7 +50,7 @@ async def test_vault_gives_the_field_that_is_there_now(vault: Vault) -> None:
         assert await read_secret(f"{vault.address}/{place}#token", environ) == "ryw_second"
 
 
-async def test_what_goes_wrong_with_vault_is_said(vault: Vault, tmp_path: Path) -> None:
+async def test_failures_of_vault_are_reported(vault: Vault, tmp_path: Path) -> None:
     file = tmp_path / "vault-token"
     file.write_text("s.wrong")
     wrong = {
@@ -104,7 +104,7 @@ async def test_an_identity_token_is_read_from_its_file(tmp_path: Path) -> None:
     assert network.calls[0][1]["subject_token"] == "signed by the cluster"
 
 
-def test_where_a_secret_is_from_is_read_off_the_settings(tmp_path: Path) -> None:
+def test_a_secrets_source_is_read_from_the_settings(tmp_path: Path) -> None:
     (tmp_path / "WORKER_TOKEN").write_text("ryw_a")
     by_folder = load_settings(environ=BASE, secrets_directory=tmp_path)
     assert by_folder.runner.token_from == f"file:{tmp_path / 'WORKER_TOKEN'}"

@@ -56,7 +56,7 @@ def open_workspace(
 
 
 def log_of(space: Workspace) -> str:
-    """What the job's log says."""
+    """Return the text of the job's log."""
     space.log.end_output()
     space.log.spool.cut()
     return "".join(chunk.body for chunk in space.log.spool.read(1, space.log.spool.last_seq))

@@ -1,4 +1,4 @@
-"""The events page: what an address may ask for, what the database is asked, and how an event reads."""
+"""The events page: the filters of an address, the request to the database, and the text of an event."""
 
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
@@ -11,7 +11,7 @@ NOW = datetime(2026, 11, 15, 12, 30, 45, tzinfo=UTC)
 RUNNER = "5b0a7a52-0000-4000-8000-000000000001"
 
 
-def test_an_address_and_a_choice_say_the_same() -> None:
+def test_a_filter_survives_the_way_through_the_address() -> None:
     chosen = EventFilter("job", "lost", "7d", RUNNER, "42", "disk full")
     query = {name: values[0] for name, values in parse_qs(chosen.address()[1:]).items()}
     assert read(query) == chosen
@@ -22,11 +22,11 @@ def test_an_address_and_a_choice_say_the_same() -> None:
     "query",
     [{"kind": "cloud"}, {"event": "'; drop"}, {"span": "9y"}, {"runner": "x"}, {"job": "-1"}, {"colour": "red"}],
 )
-def test_what_makes_no_sense_is_left_out(query: dict[str, str]) -> None:
+def test_invalid_parts_of_an_address_are_ignored(query: dict[str, str]) -> None:
     assert read(query) == EventFilter()
 
 
-def test_the_database_is_asked_for_what_was_chosen() -> None:
+def test_the_chosen_filters_are_sent_to_the_database() -> None:
     assert EventFilter().arguments(NOW) == {"search": "", "filters": {"since": "2026-11-14T12:30:00+00:00"}}
     whole = EventFilter("runner", "offline", "all", RUNNER, "7", "x").arguments(NOW)
     assert whole["filters"] == {"kind": ["runner"], "event": ["offline"], "worker_id": RUNNER, "job": "7"}
@@ -52,7 +52,7 @@ def test_an_unknown_event_is_still_shown() -> None:
 
 
 @pytest.mark.parametrize(("reason", "shown"), [("FETCH", "Fetch source"), ("NEW_ONE", "NEW_ONE"), (None, "")])
-def test_a_phase_says_which_one_it_is(reason: str | None, shown: str) -> None:
+def test_a_phase_event_shows_its_title(reason: str | None, shown: str) -> None:
     assert (
         build({"kind": "job", "id": 1, "at": "t", "event": "phase", "reason": reason, "job_number": 2})["reason"]
         == shown

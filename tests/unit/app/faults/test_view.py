@@ -1,4 +1,4 @@
-"""What the page says of a fault: from the launcher's answer, whatever is missing in it."""
+"""The page's description of a fault, from the launcher's answer, even an incomplete one."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ def test_before_the_first_fault_there_are_zeros_and_no_steps() -> None:
     assert len(shown["counts"]) == len(COLUMNS)
 
 
-def test_a_broken_promise_stands_out() -> None:
+def test_a_broken_promise_is_marked() -> None:
     [lost] = [each for each in build({"ledger": {"jobs": 2, "lost": 1}})["counts"] if each["key"] == "lost"]
     assert (lost["count"], lost["of"], lost["is_broken"]) == ("1", "of 2 jobs", True)
 
 
-def test_steps_tell_how_long_after_the_button_and_the_bar_how_much_is_left() -> None:
+def test_steps_show_the_time_since_the_start_and_the_bar_the_time_left() -> None:
     steps = [{"at": 100.0, "text": "Asked."}, {"at": 104.4, "text": "Cut."}]
     run = {"kind": "network", "job": 7, "is_running": True, "steps": steps, "left_seconds": 15, "lasts_seconds": 20}
     shown = build({"run": run, "faults": 1})
@@ -33,15 +33,15 @@ def test_steps_tell_how_long_after_the_button_and_the_bar_how_much_is_left() -> 
 
 
 @pytest.mark.parametrize(("recovered", "word"), [(True, "recovered"), (False, "not recovered")])
-def test_the_end_is_a_word(recovered: bool, word: str) -> None:
+def test_an_ended_run_shows_whether_it_recovered(recovered: bool, word: str) -> None:
     assert build({"run": {"is_running": False, "has_recovered": recovered}})["ended"] == word
 
 
-def test_an_answer_without_anything_is_a_page_without_anything() -> None:
+def test_an_empty_answer_gives_an_empty_page() -> None:
     assert build({}) == {**NOTHING, "said": "0 jobs checked, 0 drills"}
 
 
-def test_without_a_launcher_nobody_is_asked(tmp_path: Path) -> None:
+def test_a_missing_launcher_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotThere):
         asyncio.run(ask(None, {"do": "read"}))
     with pytest.raises(Unreachable):

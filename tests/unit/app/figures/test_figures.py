@@ -1,4 +1,4 @@
-"""Charts from numbers: gaps are gaps, axes are round and say where they begin."""
+"""Charts from numbers: gaps are gaps, axes are round and show where they begin."""
 
 from typing import Any
 
@@ -30,14 +30,14 @@ def test_an_axis_ends_with_a_round_number(high: float, expected: float) -> None:
     assert charts.nice(high) == pytest.approx(expected)
 
 
-def test_where_nothing_is_known_there_is_a_gap_and_no_zero() -> None:
+def test_missing_values_leave_a_gap_in_the_line() -> None:
     line = charts.line([1.0, 1.0, None, 1.0], 0.0, 2.0, "1 s")
     assert line["line"].count("M") == 2
     assert (line["left"], line["top"]) == ("100.00%", "50.00%")
     assert charts.line([None, None], 0.0, 1.0, "") == charts.NO_LINE
 
 
-def test_the_headlines_say_the_whole_span() -> None:
+def test_the_headlines_cover_the_whole_span() -> None:
     made = build(answer(point(0), point(1)))
     assert (made["wait"]["figure"], made["wait"]["unit"]) == ("11", "s p95")
     assert made["wait"]["lines"]["p99"]["figure"] == "25 s"
@@ -72,7 +72,7 @@ def test_an_organisation_without_jobs_has_no_figures() -> None:
     assert made["wait"]["lines"]["p95"]["line"] == ""
 
 
-def test_runners_and_groups_say_how_many_more_there_are() -> None:
+def test_runners_and_groups_show_p95_and_utilisation() -> None:
     parts = [
         {
             "kind": "runner",
@@ -125,7 +125,7 @@ def test_the_foot_counts_the_rows_that_are_listed() -> None:
     assert build(answer(point(0)))["runners_said"] == {"few": "", "every": ""}
 
 
-def test_releases_and_outages_are_said_in_words_and_have_their_place() -> None:
+def test_releases_and_outages_have_a_text_and_a_position() -> None:
     span = {"from": "2026-11-15T10:00:00+00:00", "to": "2026-11-15T20:00:00+00:00"}
     happened = [
         {"kind": "release", "at": "2026-11-15T15:00:00+00:00", "version": "1.8.2", "updated": 7, "runners": 10},
@@ -143,7 +143,7 @@ def test_releases_and_outages_are_said_in_words_and_have_their_place() -> None:
     assert build(answer(point(0), marks=happened))["marks"] == [], "without a span nothing has a place"
 
 
-def test_a_small_line_is_drawn_of_what_is_known() -> None:
+def test_a_small_line_has_gaps_for_missing_values() -> None:
     assert charts.spark({}) == ""
     assert charts.spark({"1": 2.0, "2": 4.0, "24": 0}).count("M") == 2
 
@@ -154,8 +154,8 @@ def test_the_middle_of_the_axis_counts_whole_jobs() -> None:
 
 
 @pytest.mark.parametrize("count", [60, 72, 84])
-def test_of_every_other_label_of_time_the_last_one_is_the_end(count: int) -> None:
-    """Where three charts stand beside each other there is room for these alone."""
+def test_every_other_label_of_time_includes_the_first_and_the_last_one(count: int) -> None:
+    """Three charts in one row leave room for these labels alone."""
     kept = [moment for moment in charts.moments([point(at % 60) for at in range(count)]) if not moment["is_odd"]]
     assert len(kept) == 3
     assert (kept[0]["left"], kept[-1]["left"], kept[-1]["is_last"]) == ("0.00%", "100.00%", True)

@@ -1,4 +1,4 @@
-"""Filters that the browser kept: its storage may hold anything."""
+"""Filters that the browser kept: its storage may contain anything."""
 
 import pytest
 
@@ -22,5 +22,5 @@ def test_filters_are_read_by_organisation() -> None:
         '{"org": [{"name": "x", "address": "https://elsewhere.example/"}, {"name": "x", "address": "javascript:x"}]}',
     ],
 )
-def test_anything_else_is_none(text: str) -> None:
+def test_malformed_storage_gives_no_filters(text: str) -> None:
     assert [one for rows in read(text).values() for one in rows] == []

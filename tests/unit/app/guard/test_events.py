@@ -62,7 +62,7 @@ def test_every_argument_has_a_type_to_be_checked_against() -> None:
         assert Any not in hints_of(fn).values(), name
 
 
-def test_no_handler_takes_a_value_of_another_type() -> None:
+def test_no_handler_accepts_a_value_of_another_type() -> None:
     accepted = [
         (name, argument, value)
         for name, registered in HANDLERS.items()
@@ -73,12 +73,12 @@ def test_no_handler_takes_a_value_of_another_type() -> None:
     assert accepted == []
 
 
-def test_no_handler_takes_an_argument_it_does_not_have() -> None:
+def test_no_handler_accepts_an_unknown_argument() -> None:
     unknown = {"nobody_has_this": 1}
     assert [name for name, each in HANDLERS.items() if not is_refused(each.handler.fn, unknown)] == []
 
 
-def test_nobody_is_let_in_without_a_session() -> None:
+def test_every_handler_requires_a_session() -> None:
     assert [name for name, handler in HANDLERS.items() if is_public(handler.handler.fn)] == []
 
 
@@ -128,7 +128,7 @@ async def test_setting_a_var_from_outside_is_refused_too() -> None:
 
 
 @pytest.mark.anyio
-async def test_states_are_emptied_when_somebody_else_asks_with_the_tabs_token() -> None:
+async def test_states_are_emptied_when_another_visitor_uses_the_tabs_token() -> None:
     root = visitor()
     who = await root.get_state(SessionState)
     who.user_id, who.email = "u", "ops@example.com"
@@ -144,7 +144,7 @@ def test_no_event_waits_for_a_connection_to_be_done_later() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tab_of_somebody_who_was_removed_is_emptied_and_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_removed_members_tab_is_emptied_and_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
     await runtime().authorized.sessions.put(BrowserSession("former", "u", "ops@example.com", "a", "r", 9e12, 0.0))
     root = visitor("former")
     who = await root.get_state(SessionState)

@@ -1,4 +1,4 @@
-"""Where the page may be opened: one address sets the origin and the cookie, and a refusal names the setting."""
+"""The origins from which the page may be opened: one address sets the origin and the cookie, and a refusal names the setting."""
 
 import httpx
 import pytest
@@ -15,7 +15,7 @@ from app.project.settings import read_settings
 LOCAL = ("http://localhost:3000", "http://127.0.0.1:3000")
 
 
-def test_only_this_machine_until_somebody_says_otherwise() -> None:
+def test_only_this_machines_origins_are_allowed_by_default() -> None:
     settings = read_settings({})
     assert settings.origins == LOCAL
     assert not settings.is_cookie_secure
@@ -35,7 +35,7 @@ def test_the_address_is_allowed_and_makes_the_cookie_secure(url: str, origin: st
     assert settings.is_cookie_secure == is_secure
 
 
-def test_overrides_go_before_what_follows_from_the_address() -> None:
+def test_overrides_win_over_defaults_derived_from_the_address() -> None:
     env = {
         "RUNYARD_DASHBOARD_URL": "https://runyard.example.com",
         "RUNYARD_DASHBOARD_ORIGINS": "https://old.example.com, , not-an-address",

@@ -67,7 +67,7 @@ def test_facts() -> None:
         ({"status": "NEEDS_ATTENTION"}, set()),
     ],
 )
-def test_what_is_on_offer(changes: dict[str, Any], offers: set[str]) -> None:
+def test_the_actions_offered_depend_on_the_job(changes: dict[str, Any], offers: set[str]) -> None:
     built = view(**changes)
     names = ("can_cancel", "can_choose_cancel", "can_retry", "can_apply", "is_waiting")
     assert {name for name in names if built[name]} == offers
@@ -86,7 +86,7 @@ def test_sources(module: dict[str, Any], words: str) -> None:
     assert source({"payload": {"module": module}}) == words
 
 
-def test_the_engine_that_ran_counts_more_than_the_one_asked_for() -> None:
+def test_the_engine_that_ran_is_shown_before_the_requested_one() -> None:
     assert engine({**JOB, "result": {"engine_version": "1.10.6"}}, {"tofu": "1.9.0"}) == "OpenTofu 1.10.6"
     asked_for_any = {"payload": {"module": {"engine": "tofu"}}}
     assert engine(asked_for_any, {"tofu": "1.9.0"}) == "OpenTofu 1.9.0"
@@ -97,7 +97,7 @@ def test_priorities(value: int, word: str) -> None:
     assert priority(value) == word
 
 
-def test_events_are_told_newest_first_with_who_and_why() -> None:
+def test_events_are_listed_newest_first_with_actor_and_reason() -> None:
     events = [
         {"id": 1, "event": "enqueued", "actor_label": "ops@example.com", "at": "a"},
         {"id": 2, "event": "lost", "actor_label": "system", "reason": "No heartbeat for 60 s."},
@@ -111,7 +111,7 @@ def test_events_are_told_newest_first_with_who_and_why() -> None:
     ]
 
 
-def test_the_log_is_told_its_steps() -> None:
+def test_the_log_receives_the_jobs_steps() -> None:
     job = {
         **JOB,
         "created_at": "2026-11-15T14:00:00+00:00",
@@ -144,7 +144,7 @@ def test_a_runner_is_out_of_contact_after_two_heartbeats() -> None:
     assert not is_silent("", at)
 
 
-def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> None:
+def test_a_kill_differs_from_a_stop_and_is_grave_only_during_changes() -> None:
     asked = {"event": "cancel_requested", "actor_label": "ops@example.com"}
     events = [
         {**asked, "id": 1, "reason": "Stop now", "detail": {"kind": "GRACEFUL"}},
@@ -174,14 +174,14 @@ def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> N
         ("It is gone.", "It is gone."),
     ],
 )
-def test_what_went_wrong_ends_before_what_to_do_about_it(message: str, said: str) -> None:
+def test_the_error_message_ends_with_a_full_stop_before_the_hint(message: str, said: str) -> None:
     assert view(status="FAILED", error={"message": message, "hint": "Read the log."})["problem"] == said
 
 
 AT = {"created_at": "c", "finished_at": "f"}
 
 
-def test_a_job_that_no_runner_took_waited_and_did_not_run() -> None:
+def test_a_job_that_no_runner_claimed_waited_and_did_not_run() -> None:
     assert view(status="CANCELLED", started_at=None, **AT)["time_label"] == "Waited"
     assert view(status="CANCELLED", **AT)["time_label"] == "Ran for"
 
@@ -214,7 +214,7 @@ def test_a_job_of_a_runner_without_a_sandbox_is_marked(reported: str | None, is_
     assert build_view(JOB, {}, [], {"engines": {}, "isolation": reported})["is_open"] is is_open
 
 
-def test_a_job_whose_details_are_gone_is_not_run_again() -> None:
+def test_a_job_whose_details_were_deleted_cannot_be_retried() -> None:
     assert view(status="FAILED")["can_retry"]
     old = view(status="FAILED", slimmed_at="2026-11-15T14:00:00+00:00", payload={})
     assert (old["can_retry"], old["slimmed_at"]) == (False, "2026-11-15T14:00:00+00:00")

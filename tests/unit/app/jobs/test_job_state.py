@@ -1,4 +1,4 @@
-"""A job's page: the answer of job_page(), with the row as it was last heard of."""
+"""A job's page: the answer of job_page(), with the row as it was last received."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +44,7 @@ PAGE: dict[str, Any] = {
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch) -> JobState:
     async def nothing(self: JobState, *_: Any) -> None:
-        """Nobody else is asked here."""
+        """No other source is queried here."""
 
     async def who(self: JobState) -> Any:
         return SimpleNamespace(user_id="me", org_id="org")
@@ -67,7 +67,7 @@ def is_asked_again(store: OrgStore) -> bool:
     return store.live_queries.hold(QUERY).is_old
 
 
-async def test_a_row_that_is_newer_than_the_answer_is_shown_at_once_and_the_answer_is_asked_for_again(
+async def test_a_row_newer_than_the_answer_is_shown_at_once_and_the_answer_is_requested_again(
     state: JobState,
 ) -> None:
     store = answered(job={**JOB, "status": "PROCESSING"}, events=[])
@@ -83,7 +83,7 @@ async def test_a_row_that_is_newer_than_the_answer_is_shown_at_once_and_the_answ
     assert [event["words"] for event in state.events] == ["Succeeded"]
 
 
-async def test_another_run_s_row_asks_nothing_again(state: JobState) -> None:
+async def test_a_row_of_another_module_causes_no_new_request(state: JobState) -> None:
     store = answered()
     await state._show(store, EVERYTHING)
     store.put("provision_jobs", {**JOB, "id": 8, "number": 4, "module_id": "other"})
@@ -91,7 +91,7 @@ async def test_another_run_s_row_asks_nothing_again(state: JobState) -> None:
     assert not is_asked_again(store)
 
 
-async def test_a_plan_is_looked_at_again_when_another_job_of_its_module_changes(state: JobState) -> None:
+async def test_a_plan_is_requested_again_when_another_job_of_its_module_changes(state: JobState) -> None:
     store = answered()
     await state._show(store, EVERYTHING)
     assert state.newer_serial == 0
@@ -103,7 +103,7 @@ async def test_a_plan_is_looked_at_again_when_another_job_of_its_module_changes(
     assert state.newer_serial == 5
 
 
-async def test_what_was_missed_before_the_channel_was_joined_is_asked_for(state: JobState) -> None:
+async def test_changes_missed_before_the_channel_was_joined_are_requested(state: JobState) -> None:
     store = answered()
     await state._show(store, EVERYTHING)
     store.notify(AGAIN)

@@ -1,4 +1,4 @@
-"""States that were not stored are listed with what is needed to decide about them."""
+"""States that were not stored are listed with the facts needed to decide about them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from app.jobs.view.kept_states import build
 ROW = {"id": "k", "attempt": 2, "number": 3, "serial": 7, "size": 2048, "worker_name": "prod-eu", "reason": "released"}
 
 
-def test_an_open_one_can_be_decided_about() -> None:
+def test_an_undecided_state_is_listed_as_open() -> None:
     [kept] = build([ROW])
     assert kept["title"].startswith("Serial 7, attempt 2")
     assert kept["about"] == "prod-eu: released"
@@ -15,7 +15,7 @@ def test_an_open_one_can_be_decided_about() -> None:
 
 
 @pytest.mark.parametrize(("column", "word"), [("stored_at", "Stored"), ("discarded_at", "Discarded")])
-def test_a_decided_one_says_by_whom(column: str, word: str) -> None:
+def test_a_decided_state_names_its_decider(column: str, word: str) -> None:
     [kept] = build([{**ROW, column: "2026-11-15T14:00:00Z", "decided_by": "ops@example.com"}])
     assert (kept["is_open"], kept["decided"]) == (False, f"{word} by ops@example.com")
 
@@ -25,5 +25,5 @@ def test_an_engine_without_serials_counts_its_writes() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, {}, "x", [1, None, {}, []]])
-def test_anything_else_is_nothing(answer: object) -> None:
+def test_a_malformed_answer_gives_no_states(answer: object) -> None:
     assert build(answer) == []

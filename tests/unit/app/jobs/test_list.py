@@ -1,4 +1,4 @@
-"""Which jobs the list shows, and how."""
+"""The selection of jobs in the list, and their presentation."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ JOB: dict[str, Any] = {
 }
 
 
-def test_a_row_shows_the_plan_where_no_reason_stands() -> None:
+def test_a_row_without_a_reason_shows_the_plan() -> None:
     row = build_row(JOB)
     assert (row["has_plan"], row["added"], row["changed"], row["removed"]) == (True, 2, 1, 0)
     assert (row["attempt"], row["path"], row["reason"]) == ("1 of 3", "platform/cluster/eks", "")
@@ -51,14 +51,14 @@ def test_a_test_of_an_identity_names_it_where_it_is_known() -> None:
     ("status", "times"),
     [("AWAITING_APPROVAL", ("c", "")), ("QUEUED", ("q", "")), ("PROCESSING", ("s", "")), ("FAILED", ("s", "f"))],
 )
-def test_the_time_beside_a_job(status: str, times: tuple[str, str]) -> None:
+def test_a_jobs_time_depends_on_its_status(status: str, times: tuple[str, str]) -> None:
     assert span({**JOB, "status": status}) == times
 
 
 @pytest.mark.parametrize(
     ("choice", "value"), [("view", "x"), ("status", "x"), ("type", "x"), ("runner", "x),id.gt.(0")]
 )
-def test_what_is_not_on_offer_changes_nothing(choice: str, value: str) -> None:
+def test_an_unknown_choice_changes_nothing(choice: str, value: str) -> None:
     assert JobFilter().with_choice(choice, value) == JobFilter()
 
 

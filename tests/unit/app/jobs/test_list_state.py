@@ -115,7 +115,9 @@ async def test_new_jobs_wait_while_the_pointer_is_on_the_table(state: JobsState,
 
 
 @pytest.mark.anyio
-async def test_a_job_that_leaves_the_filter_stays_while_it_is_looked_at(state: JobsState, store: OrgStore) -> None:
+async def test_a_job_that_leaves_the_filter_stays_while_somebody_is_at_the_table(
+    state: JobsState, store: OrgStore
+) -> None:
     state.is_held = True
     store.put("provision_jobs", job(100, status="SUCCEEDED", updated_at="2026-11-15T14:00:05+00:00"))
     answer(state, store, page(*(job(number) for number in range(99, 99 - PAGE_SIZE, -1)), total=219_999))

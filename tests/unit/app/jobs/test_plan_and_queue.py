@@ -73,7 +73,7 @@ def test_no_plan_is_not_an_empty_plan(summary: object) -> None:
         ("2", ""),
     ],
 )
-def test_places_in_the_queue(position: object, words: str) -> None:
+def test_places_in_the_queue_are_written_as_ordinals(position: object, words: str) -> None:
     assert queue.in_line(position) == words
 
 

@@ -1,4 +1,4 @@
-"""What somebody who decides about a plan is told."""
+"""The description of a plan for the person who decides about it."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_a_plan_is_out_of_date_when_the_state_is_another(serial: int, is_outdate
     ).is_outdated
 
 
-def test_attributes_say_old_new_unknown_and_sensitive() -> None:
+def test_attributes_show_old_new_unknown_and_sensitive_values() -> None:
     rows = [
         {"path": "n", "kind": "change", "before": "3", "after": "5", "forces_replacement": True},
         {"path": "u", "kind": "add", "is_unknown": True},
@@ -57,7 +57,7 @@ def test_attributes_say_old_new_unknown_and_sensitive() -> None:
         ({}, "Nothing changes."),
     ],
 )
-def test_a_plan_is_said_in_a_sentence(summary: dict[str, Any], said: str) -> None:
+def test_a_plan_is_summarised_in_a_sentence(summary: dict[str, Any], said: str) -> None:
     assert plans.sentence(plans.build({"type": "PLAN", "plan_summary": summary})) == said
 
 
@@ -76,7 +76,7 @@ def test_odd_changes_are_passed_over(odd: Any) -> None:
         ({}, "Plan"),
     ],
 )
-def test_a_plan_is_called_what_it_is(options: dict[str, Any], said: str) -> None:
+def test_a_plans_title_names_its_kind(options: dict[str, Any], said: str) -> None:
     assert title({"type": "PLAN", "payload": {"options": options}}) == said
 
 

@@ -1,4 +1,4 @@
-"""The stages of a run say how far it got."""
+"""The stages of a run show its progress."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_a_run_shows_plan_review_and_apply(
     assert said(job, PLAN, *events) == [PLANNED, ("Review", *review), ("Apply", *apply)]
 
 
-def test_a_plan_to_be_applied_shows_what_is_ahead_and_any_other_job_no_stages() -> None:
+def test_a_plan_to_be_applied_shows_later_stages_and_other_jobs_show_none() -> None:
     running = {"type": "PLAN", "status": "PROCESSING", "claimed_at": "a", "payload": {"options": {"confirm": True}}}
     assert said(running, {}) == [
         ("Plan", "PROCESSING", "processing"),

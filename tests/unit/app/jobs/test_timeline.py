@@ -100,7 +100,7 @@ def test_a_finished_job_has_no_open_bar() -> None:
     assert laid_out(timeline)[-2] == ("Apply", "CANCELLED", ms(124), ms(200))
 
 
-def test_what_is_to_come_has_its_place_from_the_start() -> None:
+def test_future_steps_have_a_bar_from_the_start() -> None:
     job = {
         "type": "PLAN",
         "status": "QUEUED",
@@ -125,7 +125,7 @@ def test_what_is_to_come_has_its_place_from_the_start() -> None:
     assert "Plan" not in [bar.label for bar in build(over).bars]
 
 
-def test_a_step_never_begins_before_its_job_was_taken() -> None:
+def test_a_step_never_begins_before_its_job_was_claimed() -> None:
     step = {"name": "plan", "title": "Plan", "status": "SUCCEEDED", "started_at": at(-3600), "finished_at": at(-3590)}
     job = {
         "type": "PLAN",
@@ -161,7 +161,7 @@ def test_bars_follow_each_other_and_never_run_backwards(moves: list[tuple[float,
     assert all(left.from_ms <= right.from_ms for left, right in pairwise(bars))
 
 
-def test_a_step_of_a_runner_that_came_back_lasts_since_it_began() -> None:
+def test_a_step_of_a_runner_that_reconnected_keeps_its_start_time() -> None:
     moves = (
         (0, "QUEUED"),
         (1, "CLAIMED"),

@@ -1,4 +1,4 @@
-"""Beside each status stands its reason, in few words."""
+"""Each status is shown with its reason, in few words."""
 
 from typing import Any
 
@@ -53,5 +53,5 @@ def test_a_replacement_adds_and_destroys() -> None:
     assert changes(None) is None
 
 
-def test_progress_counts_only_what_changes() -> None:
+def test_progress_counts_only_resources_that_change() -> None:
     assert progress({"plan_summary": {"resources": RESOURCES}}) == (1, 2)

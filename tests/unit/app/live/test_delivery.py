@@ -1,4 +1,4 @@
-"""What many tabs are sent is encoded once, and each tab gets what Reflex itself would have sent it."""
+"""An update for many tabs is encoded once, and each tab gets the same message that Reflex itself would have sent."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ async def open_tabs(count: int) -> AsyncIterator[list[Tab]]:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What has been encoded for a socket since the last look."""
+    """Record everything encoded for a socket since the list was last cleared."""
     found: list[Any] = []
     encode = app.sio.packet_class.encode
     monkeypatch.setattr(app.sio.packet_class, "encode", lambda packet: found.append(packet.data) or encode(packet))
@@ -78,7 +78,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 async def show(delivery: Delivery, tab: Tab, **values: Any) -> None:
-    """Have a tab's state say something, as the fan-out does."""
+    """Change a tab's state and send the change, as the fan-out does."""
     token = rx.BaseStateToken(ident=tab.token, cls=RunnersState)
     async with app.modify_state(token) as root:
         state = await root.get_state(RunnersState)
@@ -88,13 +88,13 @@ async def show(delivery: Delivery, tab: Tab, **values: Any) -> None:
 
 
 def said(frame: str) -> dict[str, Any]:
-    """What an update tells of the runners page."""
+    """Return the changes of the runners page in an update."""
     told: dict[str, Any] = json.loads(frame.removeprefix("42/_event,"))[1]["delta"][NAME]
     return told
 
 
 @pytest.mark.anyio
-async def test_what_every_tab_is_sent_is_encoded_once(encoded: list[Any]) -> None:
+async def test_an_update_for_every_tab_is_encoded_once(encoded: list[Any]) -> None:
     delivery, shared = Delivery(app), {"a": "ry-changed"}
     async with open_tabs(20) as tabs:
         encoded.clear()
@@ -119,7 +119,7 @@ async def test_a_tab_that_is_sent_something_else_gets_its_own() -> None:
 
 
 @pytest.mark.anyio
-async def test_true_and_one_are_two_things() -> None:
+async def test_true_and_one_are_sent_as_different_values() -> None:
     delivery = Delivery(app)
     async with open_tabs(2) as (first, second):
         await show(delivery, first, match_count=1)
@@ -176,7 +176,7 @@ async def test_a_closed_tab_delays_nobody() -> None:
         assert tab.updates() == []
 
 
-def test_tabs_that_look_at_the_same_are_asked_once_whether_a_change_concerns_them(
+def test_a_change_is_matched_once_for_all_tabs_with_the_same_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hub, asked = TabHub(None, None), []  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Who is shown a change first: rows before heartbeats, everybody once, a burst together."""
+"""The order in which tabs are shown a change: rows before heartbeats, every tab once, a burst together."""
 
 from app.live.fan_out import Waiting, merge
 from app.project.store import Changed
@@ -28,7 +28,7 @@ def test_everybody_is_shown_a_change_once_in_the_order_they_came() -> None:
     assert not waiting
 
 
-def test_what_happened_comes_before_what_every_heartbeat_changes() -> None:
+def test_row_changes_are_delivered_before_heartbeats() -> None:
     waiting = Waiting(PAUSE)
     waiting.add(["first"], HEARTBEAT)
     waiting.add(["second"], HEARTBEAT)
@@ -48,7 +48,7 @@ def test_a_burst_is_shown_a_pause_later_and_together() -> None:
     assert waiting.take(10.1) == ("tab", rows("b", "c"))
 
 
-def test_somebody_who_was_just_shown_something_keeps_nobody_waiting() -> None:
+def test_a_recently_updated_tab_does_not_delay_other_tabs() -> None:
     waiting = waiting_for("busy")
     waiting.take(10.0)
     waiting.add(["busy"], rows("b"))
@@ -64,7 +64,7 @@ def test_a_heartbeat_does_not_put_off_the_next_change() -> None:
     assert waiting.take(10.01) == ("tab", rows("a"))
 
 
-def test_tabs_that_are_gone_are_forgotten() -> None:
+def test_closed_tabs_are_forgotten() -> None:
     waiting = waiting_for("gone")
     waiting.take(10.0)
     waiting.keep(["there"])

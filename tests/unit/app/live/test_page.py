@@ -1,4 +1,4 @@
-"""A page that cannot be opened says since when, and asks again."""
+"""A page that cannot be opened shows since when, and tries again."""
 
 import pytest
 import reflex as rx
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 LONG_AGO = "2026-11-01T10:00:00+00:00"
 
 
-async def test_a_page_that_finds_no_database_says_since_when_and_keeps_saying_it(
+async def test_a_page_without_a_database_keeps_showing_when_the_outage_began(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def opened(_page: EventsState) -> None:

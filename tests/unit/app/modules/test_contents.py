@@ -1,4 +1,4 @@
-"""What a module's page says about its state, its files, its locks and its jobs."""
+"""A module's page shows its state, its files, its locks and its jobs."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_contents_are_counted_by_type_and_listed_by_address() -> None:
     assert list(found.outputs) == build_outputs({"result": {"outputs": ANSWER["outputs"]}}), "as on a job's page"
 
 
-def test_what_has_drifted_comes_first_and_leads_to_the_job_that_found_it() -> None:
+def test_drifted_resources_are_first_and_link_to_the_job_that_found_the_drift() -> None:
     summary = {"resources": [{"address": "vm.b", "action": "update"}, "odd"]}
     known = views.drift({"drift_since": "x", "drift_checked_at": "y"}, [{"number": 7, "plan_summary": summary}])
     found = views.contents(ANSWER, known, is_all=True)
@@ -72,11 +72,11 @@ def test_the_chart_is_as_high_as_jobs_are_long_and_newest_last() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (59.4, "59 s"), (91, "1 min 31 s"), (660, "11 min")])
-def test_durations_are_said_as_people_do(seconds: float, said: str) -> None:
+def test_durations_are_written_in_minutes_and_seconds(seconds: float, said: str) -> None:
     assert views.spoken(seconds) == said
 
 
-def test_a_lock_says_its_verdict_and_why() -> None:
+def test_a_lock_shows_its_verdict_and_its_evidence() -> None:
     evidence = [{"weighs": "against", "text": "It runs.", "at": None}]
     found = views.lock(
         {"is_locked": True, "verdict": "unsafe", "evidence": evidence}, {"user_label": "a", "reason": "b"}
@@ -110,7 +110,7 @@ def test_a_runner_of_a_group_shows_the_assignment_that_counts() -> None:
     ]
 
 
-def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
+def test_a_group_lists_the_modules_below_it_with_drift_and_last_job() -> None:
     last = {"id": 1007, "number": 7, "type": "DESTROY", "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
     rows = [
         {"path": "a/b/c", "name": "c", "last_job": last, "drift_since": "x", "drift_resources": 2},
@@ -126,7 +126,7 @@ def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
     ]
 
 
-def test_a_group_says_what_is_wrong_below_it_when_it_knows_all_of_it() -> None:
+def test_a_group_counts_problems_only_when_all_its_modules_are_known() -> None:
     rows = [
         {"drift_since": "x", "last_job": {"status": "FAILED"}},
         {"drift_since": "x"},

@@ -1,4 +1,4 @@
-"""Where modules are drawn, and the dependencies of one, from the answer of list_dependencies."""
+"""The positions of modules in the drawing, and the dependencies of one, from the answer of list_dependencies."""
 
 from typing import Any
 

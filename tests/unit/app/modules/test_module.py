@@ -57,24 +57,24 @@ def test_facts_and_source() -> None:
         ([{"id": "x", "name": "x", "labels": []}], [("x", "platform")], ("None", "no runner serves this path")),
     ],
 )
-def test_the_runner_that_would_take_it(
+def test_the_nearest_enabled_runner_is_shown(
     workers: list[dict[str, Any]], assignments: list[tuple[str, str]], expected: tuple[str, str]
 ) -> None:
     rows = [{"worker_id": who, "path": path} for who, path in assignments]
     assert runner_of(MODULE, workers, rows) == expected
 
 
-def test_a_pin_goes_before_everything() -> None:
+def test_a_pinned_runner_wins_over_every_other() -> None:
     assert runner_of({**MODULE, "pinned_worker_id": "w"}, [worker("w")], []) == ("w", "pinned")
 
 
-def test_paths_below() -> None:
+def test_a_path_is_below_its_parents_only() -> None:
     assert is_below("a/b", "a")
     assert is_below("a", "")
     assert not is_below("ab", "a")
 
 
-def test_drift_is_what_the_database_knows_of_the_module() -> None:
+def test_drift_is_read_from_the_modules_row() -> None:
     assert drift_words({}) == ("Never checked", "")
     assert drift_words({"drift_checked_at": "f"}) == ("None", "f")
     found = {"drift_since": "s", "drift_checked_at": "f", "drift_resources": 3}
@@ -157,7 +157,7 @@ def test_a_state_that_cannot_be_read_has_no_resources(text: str) -> None:
     assert compare(text, text) == []
 
 
-def test_a_lock_comes_with_its_proof() -> None:
+def test_a_lock_shows_its_job_and_its_owner() -> None:
     lock = {
         "id": "abc",
         "job_id": 9,

@@ -1,4 +1,4 @@
-"""The modules page's state: what its tree shows, the menu beside it says as well."""
+"""The modules page's state: its tree and the menu beside it agree."""
 
 import pytest
 import reflex as rx

@@ -49,7 +49,7 @@ def test_the_panel_names_the_group_that_sets_when_plans_are_applied() -> None:
     assert found == ["Never", "Never, set by net", "After the merge"]
 
 
-def test_the_form_sends_only_what_was_changed() -> None:
+def test_the_form_sends_only_changed_fields() -> None:
     view = build({**ROW, "id": "m", "path": "net/vpc", "apply": "never", "apply_from": "net"})
     same = {"branch": "main", "paths": "shared", "apply": INHERIT, "is_on": True}
     assert read_form(view, same) == {}

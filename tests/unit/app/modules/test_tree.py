@@ -44,19 +44,19 @@ def test_counts_are_of_everything_below() -> None:
     assert (counts["platform"], counts["platform/network"], counts["sandbox"]) == (3, 1, 0)
 
 
-def test_a_search_opens_what_it_finds_and_hides_the_rest() -> None:
+def test_a_search_opens_matching_groups_and_hides_the_rest() -> None:
     found = build(GROUPS, {"platform/network": 1}, {"": ([module("platform/network/vpc")], 1)}, [], is_search=True)
     assert [(node.depth, node.name) for node in found] == [(0, "platform"), (1, "network"), (2, "vpc")]
     assert build(GROUPS, {}, {"": ([], 0)}, [], is_search=True) == []
 
 
-def test_a_group_that_is_too_large_to_list_says_how_many_more_there_are() -> None:
+def test_a_group_too_large_to_list_shows_how_many_modules_are_missing() -> None:
     listed = {"sandbox": ([module("sandbox/a"), module("sandbox/b")], 1802)}
     nodes = build(GROUPS, {"sandbox": 1802}, listed, ["sandbox"])
     assert [node.name for node in nodes] == ["platform", "sandbox", "a", "b", "1,800 more: search for them"]
 
 
-def test_the_dot_says_what_the_last_run_came_to() -> None:
+def test_the_dots_title_shows_the_result_of_the_last_run() -> None:
     titles = {node.name: node.title for node in tree("platform", "platform/network", "platform/dns")}
     assert (titles["vpc"], titles["eks"], titles["zones"]) == (
         "Last apply succeeded",
@@ -65,13 +65,13 @@ def test_the_dot_says_what_the_last_run_came_to() -> None:
     )
 
 
-def test_a_module_with_drift_says_since_when() -> None:
+def test_a_module_with_drift_shows_when_the_drift_began() -> None:
     row = {"id": "d", "name": "db", "path": "a/db", "drift_since": "2030-01-31T02:00:00Z"}
     nodes = build([], {"a": 1}, {"": ([row], 1)}, [], is_search=True)
     assert [(node.path, node.drift) for node in nodes] == [("a", ""), ("a/db", "Drift since 2030-01-31")]
 
 
-def test_a_dot_names_the_job_that_it_stands_for() -> None:
+def test_a_dots_title_names_the_type_of_the_last_job() -> None:
     assert result("FAILED", "DESTROY") == "Last destroy failed"
     assert result("SUCCEEDED", "DRIFT") == "Last drift check succeeded"
 

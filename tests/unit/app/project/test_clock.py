@@ -8,7 +8,7 @@ T0 = 1_700_000_000.0
 ISO = "2023-11-14T22:13:{:02d}+00:00"
 
 
-def test_without_an_answer_our_own_clock_stands() -> None:
+def test_without_an_answer_our_own_clock_is_used() -> None:
     assert ProjectClock(lambda: T0).now() == T0
 
 

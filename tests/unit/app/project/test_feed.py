@@ -1,4 +1,4 @@
-"""The feed: a topic that the database keeps silent for a while is asked once more after it, and no failure ends it."""
+"""The feed: a topic for which the database pauses its messages is read once more after the pause, and no failure ends the feed."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_had_no_wake_up_is_read_after_the_pause() -> None:
+async def test_changes_without_a_wake_up_are_read_after_the_pause() -> None:
     store = OrgStore("org")
     heard: list[tuple[str, str]] = []
     store.listen(lambda table, row_id: heard.append((table, row_id)))
@@ -59,7 +59,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(feed_module, name, 0.001)
 
 
-async def test_a_feed_goes_on_after_whatever_went_wrong(no_pauses: None) -> None:
+async def test_a_feed_continues_after_every_failure(no_pauses: None) -> None:
     faults: list[Exception] = [Unreachable(), Unreachable(), RuntimeError("no file"), RuntimeError("no file")]
     asked: list[Exception | None] = []
 

@@ -1,4 +1,4 @@
-"""Live queries: one answer for everybody who asks the same, changed rows at once, everything else with the next answer."""
+"""Live queries: one answer for all equal queries, changed rows at once, everything else with the next answer."""
 
 import asyncio
 from typing import Any, cast
@@ -27,7 +27,7 @@ def page(*rows: dict[str, Any]) -> dict[str, Any]:
 
 
 class FakeAuthorizedClient:
-    """A database that answers what it is told to, and counts how often it is asked."""
+    """A database that gives prepared answers and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -59,7 +59,7 @@ def shown(store: OrgStore, asked: LiveQuery = RUNNERS) -> list[tuple[str, str]]:
     return [(row["id"], row["status"]) for row in held.rows()]
 
 
-async def test_everybody_who_asks_the_same_shares_one_answer() -> None:
+async def test_equal_queries_share_one_answer() -> None:
     store, authorized, asker, notified = setting(page(worker("a")))
     for _ in range(3):
         held = await asker.answer(RUNNERS, ME)
@@ -68,14 +68,14 @@ async def test_everybody_who_asks_the_same_shares_one_answer() -> None:
     assert (shown(store), notified) == ([("a", "ONLINE")], [])
 
 
-async def test_without_realtime_whoever_looks_asks_the_database() -> None:
+async def test_without_realtime_every_query_reaches_the_database() -> None:
     _store, authorized, asker, _notified = setting(page(worker("a")), link=Link.POLLING)
     await asker.answer(RUNNERS, ME)
     await asker.answer(RUNNERS, ME)
     assert len(authorized.asked) == 2
 
 
-async def test_a_changed_row_is_shown_before_the_database_is_asked_again() -> None:
+async def test_a_changed_row_is_shown_before_the_next_request_to_the_database() -> None:
     store, authorized, asker, notified = setting(page(worker("a"), worker("b")))
     await asker.answer(RUNNERS, ME)
     store.put("workers", worker("b", 5, status="OFFLINE"))
@@ -84,7 +84,7 @@ async def test_a_changed_row_is_shown_before_the_database_is_asked_again() -> No
     assert len(authorized.asked) == 1
 
 
-async def test_what_is_out_of_sight_is_asked_for_and_not_put_in() -> None:
+async def test_a_row_outside_the_answer_is_requested_and_not_inserted() -> None:
     store, _authorized, asker, _notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
     store.put("workers", worker("elsewhere", 5))
@@ -92,7 +92,7 @@ async def test_what_is_out_of_sight_is_asked_for_and_not_put_in() -> None:
     assert held.is_old
 
 
-async def test_an_answer_that_was_on_its_way_does_not_take_a_change_back() -> None:
+async def test_an_older_answer_does_not_undo_a_newer_change() -> None:
     store, _authorized, asker, _notified = setting(page(worker("a")))
     await asker.answer(RUNNERS, ME)
     store.put("workers", worker("a", 5, status="OFFLINE"))
@@ -111,7 +111,7 @@ async def test_a_heartbeat_notifies_as_one_and_the_same_answer_not_at_all() -> N
     assert notified == [RUNNERS.heartbeat, RUNNERS.key]
 
 
-async def test_old_answers_are_asked_for_again_by_themselves() -> None:
+async def test_old_answers_are_requested_again_automatically() -> None:
     store, authorized, asker, notified = setting(page(worker("a")), page(worker("a"), worker("b")))
     await asker.answer(RUNNERS, ME)
     running = asyncio.create_task(asker.run())
@@ -125,7 +125,7 @@ async def test_old_answers_are_asked_for_again_by_themselves() -> None:
     assert (len(authorized.asked), notified) == (2, ["overview", RUNNERS.key])
 
 
-async def test_a_storm_is_looked_through_in_pauses() -> None:
+async def test_requests_during_a_storm_pause_in_proportion_to_their_duration() -> None:
     _store, _authorized, asker, _notified = setting(page(worker("a")))
     held = await asker.answer(RUNNERS, ME)
     held.asked_at, held.ended_at = 10.0, 10.2
@@ -135,7 +135,7 @@ async def test_a_storm_is_looked_through_in_pauses() -> None:
     assert held.pause(20.0) == 0.0
 
 
-async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there() -> None:
+async def test_an_unreachable_database_leaves_the_last_answer_shown_and_marked_old() -> None:
     store, _authorized, asker, _notified = setting(page(worker("a")), Unreachable())
     held = await asker.answer(RUNNERS, ME)
     with pytest.raises(Unreachable):
@@ -144,7 +144,7 @@ async def test_who_cannot_be_asked_is_asked_again_later_and_shows_what_was_there
     assert shown(store) == [("a", "ONLINE")]
 
 
-async def test_what_was_not_answered_is_asked_again_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_request_is_repeated_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.project.asker.RETRY_SECONDS", 0.01)
     store, _authorized, asker, _notified = setting(
         page(worker("a")), Unreachable(), page(worker("a", status="OFFLINE"))
@@ -179,7 +179,7 @@ async def test_a_refused_query_is_forgotten_and_one_that_is_refused_later_ends_n
     assert shown(store) == [("a", "ONLINE")]
 
 
-async def test_what_nobody_looks_at_is_forgotten() -> None:
+async def test_queries_without_viewers_are_forgotten() -> None:
     store, _authorized, asker, _notified = setting(page(worker("a")))
     other = live_query("list_runners", ("workers",), "workers", limit=25)
     await asker.answer(RUNNERS, ME)

@@ -37,7 +37,7 @@ async def test_an_answer_is_believed_for_five_seconds_and_no_longer() -> None:
     assert authorized.asked == 2
 
 
-async def test_a_change_of_members_is_asked_about_at_once() -> None:
+async def test_a_change_of_members_is_checked_at_once() -> None:
     authorized = FakeAuthorizedClient("org-1")
     members = Members(cast("AuthorizedClient", authorized))
     assert await members.is_member(SOMEBODY, "org-1")

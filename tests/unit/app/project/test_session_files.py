@@ -30,7 +30,7 @@ async def test_a_session_that_was_ended_stays_ended(tmp_path: Path) -> None:
     assert await sessions.get("sid") is None
 
 
-async def test_the_files_say_nothing_and_only_their_owner_reads_them(tmp_path: Path) -> None:
+async def test_session_files_reveal_nothing_and_only_their_owner_may_read_them(tmp_path: Path) -> None:
     await FileSessions(tmp_path / "s", "a secret").put(session())
     [path] = (tmp_path / "s").glob("*.session")
     assert "sid" not in path.name
@@ -57,7 +57,7 @@ async def test_a_file_put_under_another_name_opens_nothing(tmp_path: Path) -> No
     assert await FileSessions(tmp_path).get("other") is None
 
 
-async def test_an_idle_session_ends_and_its_file_goes(tmp_path: Path) -> None:
+async def test_an_idle_session_ends_and_its_file_is_removed(tmp_path: Path) -> None:
     now: list[float] = [1_000_000.0]
     await FileSessions(tmp_path, clock=lambda: now[0]).put(session())
     now[0] += IDLE_SECONDS + 1

@@ -63,7 +63,7 @@ async def test_one_is_ended_and_the_others_stay(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "*", "mine", "../key", key_of("unknown"), key_of("foreign")])
-async def test_what_names_none_of_mine_ends_none(sessions: Sessions, key: str) -> None:
+async def test_a_key_of_no_session_of_mine_ends_no_session(sessions: Sessions, key: str) -> None:
     await fill(sessions)
     assert await sessions.end("u", key) is None
     assert [await sessions.get(sid) is not None for sid in ("mine", "other", "foreign")] == [True] * 3
@@ -76,7 +76,7 @@ async def test_one_that_signed_out_is_not_listed(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize("kind", [MemorySessions, FileSessions])
-async def test_being_listed_is_no_use(kind: type[MemorySessions], tmp_path: Path) -> None:
+async def test_listing_a_session_does_not_count_as_use(kind: type[MemorySessions], tmp_path: Path) -> None:
     now = [1_000_000.0]
     kept = kind(*[tmp_path] * (kind is FileSessions), clock=lambda: now[0])  # type: ignore[arg-type]
     await kept.put(session())
@@ -96,7 +96,7 @@ async def test_redis_knows_when_one_was_used(redis_url: str) -> None:
     await kept.put(session())
     await redis.expire(RedisSessions.PREFIX + key_of("sid"), IDLE_SECONDS // 2)
     (found,) = await kept.of("u")
-    # Some seconds may pass before it is asked.
+    # Some seconds may pass before Redis is queried.
     assert found.last_used_at == pytest.approx(1_000_000 - IDLE_SECONDS // 2, abs=IDLE_SECONDS // 4)
     await redis.aclose()
 
@@ -130,7 +130,7 @@ async def held(authorized: AuthorizedClient, sid: str, **changes: Any) -> Browse
 
 
 @respx.mock
-async def test_one_that_is_ended_is_ended_at_the_project_too(authorized: AuthorizedClient) -> None:
+async def test_a_session_that_is_ended_here_is_ended_at_the_project_too(authorized: AuthorizedClient) -> None:
     told = respx.post(LOGOUT).mock(return_value=httpx.Response(204))
     mine, _ = await held(authorized, "mine"), await held(authorized, "other")
     await authorized.end_one(mine, key_of("other"))
@@ -140,7 +140,7 @@ async def test_one_that_is_ended_is_ended_at_the_project_too(authorized: Authori
 
 
 @respx.mock
-async def test_it_is_ended_here_although_the_project_is_away(authorized: AuthorizedClient) -> None:
+async def test_a_session_is_ended_here_although_the_project_is_unreachable(authorized: AuthorizedClient) -> None:
     respx.post(LOGOUT).mock(side_effect=httpx.ConnectError("refused"))
     mine, _ = await held(authorized, "mine"), await held(authorized, "other")
     with pytest.raises(Unreachable):
@@ -167,7 +167,7 @@ async def test_the_others_end_at_the_project_although_my_token_has_expired(autho
 
 
 @respx.mock
-async def test_a_browser_that_says_too_much_is_cut(authorized: AuthorizedClient) -> None:
+async def test_a_long_user_agent_is_cut(authorized: AuthorizedClient) -> None:
     respx.post(TOKEN).mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
     opened = await authorized.open(await authorized.client.sign_in("ops@example.com", "correct-horse"), "x" * 10_000)
     assert opened.user_agent == "x" * MOST_USER_AGENT

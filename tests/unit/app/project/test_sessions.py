@@ -76,7 +76,7 @@ async def test_a_session_never_shows_its_tokens() -> None:
 
 
 @respx.mock
-async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(authorized: AuthorizedClient) -> None:
+async def test_a_token_about_to_expire_is_refreshed_once_for_all_waiting_requests(authorized: AuthorizedClient) -> None:
     refreshed = respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
     )
@@ -92,7 +92,7 @@ async def test_a_token_about_to_end_is_refreshed_once_for_everybody_who_waits(au
 
 
 def with_device(level: str) -> dict[str, Any]:
-    """What Auth answers somebody who has a confirmed device."""
+    """Build the answer of Auth to a person with a confirmed device."""
     claims = base64.urlsafe_b64encode(json.dumps({"aal": level}).encode()).decode().rstrip("=")
     answer = auth_answer(f"e30.{claims}.x", "new-refresh")
     moment = answer["user"]["created_at"]
@@ -171,7 +171,7 @@ async def test_a_session_outlives_a_sign_in_service_that_is_away_or_busy(
 
 @respx.mock
 @pytest.mark.parametrize("answer", [REFUSED, BAD_GATEWAY, AWAY, FAILED])
-async def test_nobody_is_told_of_a_wrong_password_that_was_never_checked(
+async def test_an_unchecked_password_is_not_reported_as_wrong(
     authorized: AuthorizedClient, answer: httpx.Response | Exception
 ) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(side_effect=[answer, answer])
@@ -208,7 +208,7 @@ async def test_an_expired_token_is_refreshed_and_the_call_made_again(authorized:
 
 
 @respx.mock
-async def test_the_databases_own_words_reach_the_person(authorized: AuthorizedClient) -> None:
+async def test_the_databases_own_message_reaches_the_person(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/rest/v1/rpc/drain_worker").mock(
         return_value=httpx.Response(
             403,
@@ -250,14 +250,14 @@ def test_a_database_that_restarts_or_is_busy_refused_nothing(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["RY409", "RY429", "42501", "23505", "404", "PGRST116", "P0001"])
-def test_a_refusal_keeps_its_words(code: str) -> None:
+def test_a_refusal_keeps_its_code_and_message(code: str) -> None:
     error = to_app_error(APIError({"code": code, "message": "in the database's words"}))
     assert isinstance(error, Refused)
     assert (error.code, error.message) == (code, "in the database's words")
 
 
 @respx.mock
-async def test_a_query_is_written_as_postgrest_reads_it(authorized: AuthorizedClient) -> None:
+async def test_a_query_is_written_in_postgrests_syntax(authorized: AuthorizedClient) -> None:
     route = respx.get(f"{URL}/rest/v1/provision_jobs").mock(
         return_value=httpx.Response(200, json=[{"id": 1}], headers={"content-range": "0-0/42"})
     )
@@ -292,7 +292,7 @@ async def test_signing_out_ends_the_session_here_although_the_project_is_away(au
 
 
 @respx.mock
-async def test_a_refresh_says_where_the_browser_signed_in_from(authorized: AuthorizedClient) -> None:
+async def test_a_refresh_sends_the_address_of_the_browser_that_signed_in(authorized: AuthorizedClient) -> None:
     tokens = respx.post(f"{URL}/auth/v1/token").mock(
         return_value=httpx.Response(200, json=auth_answer("new-access", "new-refresh"))
     )
@@ -305,7 +305,7 @@ async def test_a_refresh_says_where_the_browser_signed_in_from(authorized: Autho
 
 
 @respx.mock
-async def test_the_embedded_stacks_dashboard_proves_that_it_may_say_so() -> None:
+async def test_the_embedded_stacks_dashboard_sends_its_forwarding_key_with_the_address() -> None:
     tokens = respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a", "r")))
     client = Client(Settings(URL, "sb_publishable_x", URL, forwarding_key="shown-to-auth"))
     await client.sign_in("ops@example.com", "correct-horse", "203.0.113.9")
@@ -317,7 +317,7 @@ async def test_the_embedded_stacks_dashboard_proves_that_it_may_say_so() -> None
 
 
 @respx.mock
-async def test_signing_in_opens_a_session_with_an_id_that_says_nothing(authorized: AuthorizedClient) -> None:
+async def test_signing_in_opens_a_session_with_a_random_id(authorized: AuthorizedClient) -> None:
     respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=auth_answer("a-token", "r-token")))
     opened = await authorized.open(await authorized.client.sign_in("ops@example.com", "correct-horse"))
     assert len(opened.sid) >= 43
@@ -343,7 +343,7 @@ def test_the_cookie_is_found_or_there_is_none(header: str, expected: str) -> Non
     assert read_sid(header) == expected
 
 
-def test_the_database_is_told_only_the_hash_of_an_invitations_secret() -> None:
+def test_an_invitations_secret_is_alphanumeric_and_differs_from_its_hash() -> None:
     secret = make_secret()
     assert secret.hash == hash_of(secret.text) != secret.text
     assert secret.text.isalnum(), "`runyard members accept` takes it as an argument"

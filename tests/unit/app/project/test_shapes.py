@@ -1,4 +1,4 @@
-"""One malformed report takes no page from anybody."""
+"""One malformed report breaks no page."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_a_job_with_nonsense_in_it_is_shown(column: str, status: str) -> None:
         detail.build_outputs(job)
 
 
-def test_what_is_well_formed_stays_as_it_is() -> None:
+def test_a_well_formed_row_stays_unchanged() -> None:
     job = {
         **JOB,
         "error": {"message": "no"},

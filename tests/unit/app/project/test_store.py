@@ -1,4 +1,4 @@
-"""The live store: newer rows win, listeners hear of each change, snapshots replace."""
+"""The live store: newer rows win, listeners learn of each change, snapshots replace."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_snapshot_drops_removed_rows() -> None:
     assert heard == [("rollouts", "a")]
 
 
-def test_what_is_not_held_whole_cannot_be_listed() -> None:
+def test_a_partly_loaded_table_cannot_be_listed() -> None:
     with pytest.raises(KeyError, match="ask for what you show"):
         loaded(row("a", 5))[0].rows("workers")
 
@@ -73,7 +73,7 @@ def test_listening_can_be_stopped() -> None:
     assert heard == [("workers", "a")]
 
 
-def test_the_link_is_told_when_it_changes() -> None:
+def test_listeners_learn_of_each_change_of_the_link() -> None:
     store, heard = loaded()
     store.set_link(Link.LIVE)
     store.set_link(Link.LIVE)
@@ -81,7 +81,7 @@ def test_the_link_is_told_when_it_changes() -> None:
     assert heard == [("link", ""), ("link", "")]
 
 
-def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
+def test_only_the_most_recent_changes_are_kept() -> None:
     store, heard = loaded()
     for number in range(MAX_CHANGES + 5):
         store.put("provision_jobs", row(str(number), 0))
@@ -94,7 +94,7 @@ def test_only_what_changed_lately_is_kept_however_many_there_are() -> None:
     assert heard[-1] == ("provision_jobs", "0"), "a row that is gone is told of, held or not"
 
 
-def test_counts_notify_only_when_they_are_others() -> None:
+def test_counts_notify_only_when_they_change() -> None:
     store, heard = loaded()
     for used in (1, 2, 2):
         store.set_overview({"counts": {"workers": {"total": 3}, "jobs": {"QUEUED": 1}, "used": used}})

@@ -1,4 +1,4 @@
-"""What can be done to a runner: how long a question stays open."""
+"""The actions on a runner: a question stays open until its page is left or loaded again."""
 
 import pytest
 import reflex as rx

@@ -1,4 +1,4 @@
-"""How a runner is got, started and updated: commands that are complete, and files that can be checked."""
+"""The commands that fetch, start and update a runner are complete, and their files can be checked."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ from app.frame.releases import files
 from app.runners.view import commands
 from tests.support.waiting import wait_until
 
-# Three ways to prove who a runner is; what holds for one command holds for it with each of them.
+# Three ways to prove a runner's identity; each command must work with each of them.
 TOKEN = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "r", "1.8.2")
 PROOFS = {
     "token": TOKEN,
@@ -24,7 +24,7 @@ PROOFS = {
 each_proof = pytest.mark.parametrize("launch", PROOFS.values(), ids=PROOFS)
 
 
-def test_every_way_to_start_a_runner_names_what_it_needs() -> None:
+def test_every_start_command_contains_url_id_and_token() -> None:
     launch = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "build-host-03", "1.8.2")
     written = commands.commands(launch)
     assert tuple(written) == commands.WAYS
@@ -59,7 +59,7 @@ def test_an_image_that_no_registry_has_is_built_first(launch: commands.Launch) -
 
 
 @each_proof
-def test_a_cluster_pulls_what_was_pushed(launch: commands.Launch) -> None:
+def test_the_cluster_commands_push_the_default_image_and_not_an_own_one(launch: commands.Launch) -> None:
     pushed = "docker push registry.example/runyard-worker:1.8.2"
     assert pushed in commands.commands(launch)["Kubernetes"]
     assert pushed in commands.update("1.8.2", [])["Kubernetes"]
@@ -70,7 +70,7 @@ def test_a_cluster_pulls_what_was_pushed(launch: commands.Launch) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A machine on which nobody has to prove to be root; the release's file says how it was started."""
+    """A machine on which nobody has to prove to be root; the release's file records its start."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
     (tmp_path / "bin" / "sudo").chmod(0o755)
@@ -104,7 +104,7 @@ def test_one_paste_installs_and_starts_the_runner_and_again_only_starts_it(machi
 
 
 def test_no_line_that_is_pasted_becomes_the_secret(machine: Path) -> None:
-    """In a terminal, what follows in the paste is the next input of a command that reads."""
+    """In a terminal, the rest of the paste is the next input of a command that reads."""
     program = machine / "bin" / "runyard-worker"
     program.write_text('#!/bin/sh\ncat "$WORKER_CLIENT_SECRET_FILE" > started\n')
     program.chmod(0o755)
@@ -125,7 +125,7 @@ def test_no_line_that_is_pasted_becomes_the_secret(machine: Path) -> None:
 
 
 @each_proof
-def test_a_service_loads_what_proves_it(launch: commands.Launch) -> None:
+def test_a_service_loads_its_credential(launch: commands.Launch) -> None:
     written = commands.commands(launch)["systemd"]
     loaded = {"token": "WORKER_TOKEN:/etc/runyard/token", "secret": "WORKER_CLIENT_SECRET:/etc/runyard/secret"}
     assert [f"LoadCredential={one}" in written for one in loaded.values()] == [launch.proof == one for one in loaded]
@@ -133,7 +133,7 @@ def test_a_service_loads_what_proves_it(launch: commands.Launch) -> None:
 
 
 @each_proof
-def test_compose_files_are_yaml_that_mounts_what_proves_the_runner(launch: commands.Launch) -> None:
+def test_compose_files_are_yaml_that_mounts_the_runners_credential(launch: commands.Launch) -> None:
     _, document, after = commands.commands(launch)["Compose"].replace("<<'EOF'", "EOF").split("EOF\n")
     assert after == "docker compose up -d\n"
     [service] = (read := yaml.safe_load(document))["services"].values()

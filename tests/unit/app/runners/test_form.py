@@ -1,4 +1,4 @@
-"""A runner as a form: what is taken, what is refused, and what is sent."""
+"""A runner as a form: the accepted input, the refused input, and the values that are sent."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_form_left_as_it_is_sends_nothing() -> None:
     assert checked.spec == {}
 
 
-def test_only_what_differs_is_sent() -> None:
+def test_only_changed_fields_are_sent() -> None:
     form = FORM | {"labels": "gpu=true, zone=eu", "capacity": "8", "account_id": "a-1", "allows_many": "on"}
     checked = check_runner(form, HELD)
     assert checked.spec == {
@@ -44,7 +44,7 @@ def test_types_are_chosen_and_at_least_one_is_needed() -> None:
     assert "types" in check_runner(none, HELD).errors
 
 
-def test_an_account_is_taken_away_by_choosing_none() -> None:
+def test_an_account_is_removed_by_choosing_none() -> None:
     held = read_runner(WORKER | {"service_account_id": "a-1"})
     assert check_runner(FORM, held).spec == {"service_account_id": None}
 
@@ -60,7 +60,7 @@ def test_a_cloud_hosted_runners_account_stays_although_the_form_does_not_show_it
     ("key", "text"),
     [("name", "-x"), ("name", ""), ("labels", "GPU!"), ("capacity", "0"), ("capacity", "257"), ("capacity", "two")],
 )
-def test_what_the_database_would_refuse_is_said_beside_its_field(key: str, text: str) -> None:
+def test_a_value_that_the_database_would_refuse_is_reported_at_its_field(key: str, text: str) -> None:
     assert set(check_runner(FORM | {key: text}, HELD).errors) == {key}
 
 

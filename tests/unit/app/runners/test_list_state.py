@@ -1,4 +1,4 @@
-"""The runners page's state: little is sent for a change, and only to whom it concerns."""
+"""The runners page's state: little is sent for a change, and only to the tabs that it concerns."""
 
 import json
 from typing import Any
@@ -148,7 +148,7 @@ async def test_when_much_changed_the_page_is_sent_whole_once(state: RunnersState
     assert [row["status"] for row in shown(state.rows, state.patches).values()][:2] == ["ONLINE", "OFFLINE"]
 
 
-def test_tabs_with_the_same_query_share_what_was_made_of_it(state: RunnersState, store: OrgStore) -> None:
+def test_tabs_with_the_same_query_share_their_rows(state: RunnersState, store: OrgStore) -> None:
     other = RunnersState(_reflex_internal_init=True)
     show(other, store, EVERYTHING)
     assert other.get_value("rows") is state.get_value("rows")
@@ -176,7 +176,7 @@ def test_new_rows_wait_while_somebody_is_at_the_table(store: OrgStore) -> None:
     assert state.fresh_count == 0
 
 
-def test_what_i_ask_for_comes_although_the_table_is_held(store: OrgStore) -> None:
+def test_my_own_search_is_shown_while_somebody_is_at_the_table(store: OrgStore) -> None:
     state = RunnersState(_reflex_internal_init=True)
     answer(state, store, page([runner(2), runner(4)]), None)
     show(state, store, EVERYTHING)
@@ -205,7 +205,7 @@ def job(number: int, status: str, second: int = 0) -> dict[str, Any]:
     }
 
 
-def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves(store: OrgStore) -> None:
+def test_jobs_keep_their_order_while_somebody_is_at_the_table(store: OrgStore) -> None:
     state = RunnersState(_reflex_internal_init=True)
     answer(state, store, page([runner(1)]), page([job(1, "PROCESSING"), job(2, "QUEUED")]))
     show(state, store, EVERYTHING)
@@ -220,7 +220,7 @@ def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves(store: Org
     assert [item["id"] for item in state.jobs] == [3, 2]
 
 
-def test_a_filter_goes_into_the_address_and_comes_back() -> None:
+def test_a_filter_is_written_to_the_address_and_read_from_it() -> None:
     chosen = RunnerFilter("OFFLINE", "edge", "-name", ("gpu=true",), ("1.8.2",), (), ("degraded", "outdated"))
     asked = {
         "status": "offline",
@@ -246,11 +246,11 @@ def test_a_filter_goes_into_the_address_and_comes_back() -> None:
 @pytest.mark.parametrize(
     "bad", [{"status": "ASLEEP"}, {"health": "blue"}, {"sort": "colour"}, {"label": ""}, {"region": "x" * 201}]
 )
-def test_what_is_not_on_offer_changes_nothing(bad: dict[str, str]) -> None:
+def test_an_unknown_choice_changes_nothing(bad: dict[str, str]) -> None:
     assert read(bad) == RunnerFilter()
 
 
-def test_chips_offer_the_most_frequent_first_and_what_is_chosen() -> None:
+def test_chips_list_the_most_frequent_values_first_and_include_the_chosen_one() -> None:
     facets = {"counts": {"label": {"a=1": 3, "b=2": 9}, "health": {"healthy": 12}}}
     offered = choices(facets, RunnerFilter(label=("gone=1",)))
     assert [(item["value"], item["count"], item["is_on"]) for item in offered["label"]] == [
@@ -277,13 +277,13 @@ def test_a_selection_is_described_in_numbers() -> None:
         ("-x", f"{NAME_RULE} A letter or digit at both ends. Try x."),
     ],
 )
-def test_the_sheet_says_at_once_what_is_wrong_with_a_name(name: str, problem: str) -> None:
+def test_the_sheet_shows_at_once_why_a_name_is_invalid(name: str, problem: str) -> None:
     sheet = AddRunnerState(_reflex_internal_init=True)
     sheet.set_name(name)
     assert sheet.name_problem == problem
 
 
-def test_the_sheet_asks_before_a_token_that_was_not_copied_is_lost() -> None:
+def test_the_sheet_requires_confirmation_before_it_drops_a_token_that_was_not_copied() -> None:
     sheet = AddRunnerState(_reflex_internal_init=True)
     sheet.is_open, sheet.worker_id = True, "w1"
     assert sheet.set_open(False) is None
@@ -335,7 +335,7 @@ async def twenty_tabs(store: OrgStore) -> list[RunnersState]:
 
 
 @pytest.mark.anyio
-async def test_what_tabs_with_the_same_page_are_sent_is_worked_out_once(
+async def test_an_update_for_tabs_with_the_same_page_is_computed_once(
     store: OrgStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[object] = []

@@ -42,7 +42,7 @@ def module(path: str, **changes: Any) -> dict[str, Any]:
         ("platform/vpc/deep", "platform/vpc", False),
     ],
 )
-def test_a_path_covers_what_is_at_it_and_below(path: str, module_path: str, expected: bool) -> None:
+def test_a_path_covers_its_own_module_and_those_below_it(path: str, module_path: str, expected: bool) -> None:
     assert covers(path, module_path) is expected
 
 
@@ -59,7 +59,7 @@ def test_a_path_covers_what_is_at_it_and_below(path: str, module_path: str, expe
         ({"task": {"cpu": 1024}}, "", ""),
     ],
 )
-def test_what_a_deployed_runner_may_do_is_said_by_its_role(cloud: dict[str, Any], role: str, words: str) -> None:
+def test_a_deployed_runners_rights_are_read_from_its_role(cloud: dict[str, Any], role: str, words: str) -> None:
     found, said = cloud_rights({"cloud": cloud})
     assert found == role
     assert words in said
@@ -87,7 +87,7 @@ def test_reach_counts_modules_with_and_without_another_runner() -> None:
     assert say_reach(reach) == "1 module has another runner, 2 have none and will wait."
 
 
-def test_reach_is_said_for_every_mix() -> None:
+def test_reach_is_described_for_none_one_and_several_modules() -> None:
     said = [
         say_reach(reach_of("a", [{"id": "a", "is_assigned_to_all_modules": True}], [], [module("x")] * n))
         for n in (0, 1, 3)
@@ -99,7 +99,7 @@ def test_reach_is_said_for_every_mix() -> None:
     ]
 
 
-def test_tiles_say_the_figure_and_how_it_moved() -> None:
+def test_tiles_show_the_figure_and_its_change() -> None:
     figures = {
         "queue_wait": [{"p50": 2.0, "p95": 9.0}, {"p50": None, "p95": None}, {"p50": 1.5, "p95": 300.0}],
         "utilisation": [{"share": 0.5}, {"share": 0.81}],
@@ -152,12 +152,12 @@ def test_a_curve_is_drawn_only_where_something_is_known() -> None:
         ([0, 20, 20, 5], "20", "jobs/h", ""),
     ],
 )
-def test_throughput_says_what_there_is(counts: list[int], figure: str, unit: str, move: str) -> None:
+def test_throughput_counts_jobs_per_hour_or_else_per_day(counts: list[int], figure: str, unit: str, move: str) -> None:
     tile = build_tiles({"throughput": [{"jobs": count} for count in counts]}, {})["throughput"]
     assert (tile["figure"], tile["unit"], tile["move"]) == (figure, unit, move)
 
 
-def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
+def test_hours_without_runners_do_not_count_for_utilisation() -> None:
     rows = [{"share": None}, {"share": 0.5}]
     tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
     assert tile["curve"]["dot"] != ""
@@ -173,7 +173,7 @@ def quarters(*missing: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_strip_tells_outages_from_the_time_before_it_was_there() -> None:
+def test_a_strip_distinguishes_outages_from_the_time_before_the_runner_existed() -> None:
     strip = build_strip(quarters(40, 41), NOW - timedelta(days=3), NOW)
     assert strip["marks"].count("o") == 2
     assert strip["words"] == "Online in 94 of 96 quarter hours, 1 outage of 30 min"
@@ -188,7 +188,7 @@ def test_draining_quarters_are_marked() -> None:
     assert build_strip([quarters()[0], row], NOW - timedelta(minutes=20), NOW)["marks"][-2:] == ["d", ""]
 
 
-def test_tokens_say_which_one_is_in_use() -> None:
+def test_tokens_show_which_one_is_in_use() -> None:
     rows = [
         {"id": 4, "hint": "jTeA", "is_live": True},
         {"id": 3, "hint": "c0Xw", "is_live": True, "last_used_at": "2026-11-15T14:00:05+00:00"},
@@ -198,7 +198,7 @@ def test_tokens_say_which_one_is_in_use() -> None:
     assert [token["word"] for token in build_tokens(rows)] == ["new, not used yet", "in use", "old", "ended"]
 
 
-def test_revoking_says_what_is_connected_and_what_is_lost() -> None:
+def test_revoking_names_connected_instances_and_lost_jobs() -> None:
     new, used, *_ = build_tokens(
         [{"id": 2, "is_live": True}, {"id": 1, "is_live": True, "last_used_at": "2026-11-15T14:00:00+00:00"}]
     )
@@ -209,7 +209,7 @@ def test_revoking_says_what_is_connected_and_what_is_lost() -> None:
     assert say_revocation(used, 0, 0).startswith("Nothing is connected with it now.")
 
 
-def test_events_put_who_did_it_into_its_own_column() -> None:
+def test_events_show_the_actor_in_a_separate_column() -> None:
     rows = [
         {"id": 1, "at": "t", "event": "registered", "reason": "Registered by ops@example.com"},
         {"id": 2, "at": "t", "event": "connected", "instance_name": "runner-2", "reason": None},
@@ -226,7 +226,7 @@ def test_events_put_who_did_it_into_its_own_column() -> None:
     ]
 
 
-def test_that_a_runner_never_connected_is_left_to_its_status_and_the_note() -> None:
+def test_the_sentence_does_not_mention_that_a_runner_never_connected() -> None:
     known, new = {"type": "self-hosted"}, {"type": "self-hosted", "never_contacted": True}
     assert sentence(new, 0) == sentence(known, 1)
 
@@ -257,7 +257,7 @@ def test_steps_that_were_reported_come_before_those_ahead_and_the_clean_up_is_no
 
 
 @pytest.mark.parametrize(("kind", "parts"), [("DEPLOY_WORKER", DEPLOY), ("REMOVE_WORKER", REMOVE)])
-def test_the_sheet_expects_the_steps_that_the_runner_takes(kind: str, parts: tuple[LifecycleStep, ...]) -> None:
+def test_the_sheet_expects_the_steps_of_the_runner(kind: str, parts: tuple[LifecycleStep, ...]) -> None:
     assert EXPECTED[kind] == ("Cloud identity", *(part.title for part in parts))
 
 
@@ -271,7 +271,7 @@ def test_the_sheet_expects_the_steps_that_the_runner_takes(kind: str, parts: tup
         ({"status": "CANCELLED", "error": None}, ("BROKEN", "The test was cancelled.")),
     ],
 )
-def test_what_the_test_of_an_identity_says(job: dict[str, Any], found: tuple[str, str]) -> None:
+def test_an_identitys_test_shows_the_result_of_its_job(job: dict[str, Any], found: tuple[str, str]) -> None:
     assert read_test(job) == found
 
 
@@ -289,7 +289,7 @@ async def test_only_hash_and_hint_of_a_token_are_for_the_database() -> None:
     assert token.text not in repr(token)
 
 
-def test_an_instance_says_how_it_keeps_jobs_apart_and_what_troubles_it() -> None:
+def test_an_instance_shows_its_isolation_and_its_problem() -> None:
     row = {"id": 1, "name": "a", "status": "ONLINE", "last_error": "old"}
     degraded = {"code": "disk", "reason": "The disk is full.", "since": "2026-11-15T14:00:00Z"}
     told = build_instances([{**row, "facts": {"isolation": "bubblewrap", "degraded": degraded}}])[0]

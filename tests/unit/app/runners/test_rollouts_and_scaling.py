@@ -21,7 +21,7 @@ ROLLOUT: dict[str, Any] = {
 }
 
 
-def test_a_rollout_says_how_far_it_is() -> None:
+def test_a_rollout_shows_its_progress() -> None:
     shown = build_rollout(ROLLOUT)
     assert shown["words"] == "wave 2 of 3, 2 of 4 updated"
     assert [(wave["words"], wave["status"]) for wave in shown["waves"]] == [
@@ -42,7 +42,7 @@ def test_without_a_rollout_none_is_shown() -> None:
     assert build_rollout(None) == NO_ROLLOUT
 
 
-def test_limits_are_what_the_database_would_use() -> None:
+def test_limits_default_to_the_databases_defaults() -> None:
     assert read_limits({"capacity": 4}) == {"min": "0", "max": "1", "jobs_per_task": "4", "idle_seconds": "300"}
     assert read_limits({"scaling": {"min": 1, "max": 5, "jobs_per_task": 2, "idle_seconds": 60}})["max"] == "5"
 
@@ -70,7 +70,7 @@ def test_limits_from_nonsense_name_every_field() -> None:
     assert set(check_limits("nonsense").errors) == set(GOOD)
 
 
-def test_decisions_say_the_numbers_and_the_reason() -> None:
+def test_decisions_show_the_counts_and_the_reason() -> None:
     row = {"id": 1, "at": "x", "from_count": 1, "to_count": 0, "reason": "nothing for it to run", "dry_run": True}
     [shown] = build_decisions([row])
     assert (shown["counts"], shown["reason"], shown["icon"], shown["is_rehearsal"]) == (

@@ -106,7 +106,7 @@ def test_a_state_has_its_reason_beside_it(changes: dict[str, Any], jobs: int, ex
         ({"is_shared": True, "type": "shared"}, True, ""),
     ],
 )
-def test_one_likely_action_stands_in_the_row(changes: dict[str, Any], is_outdated: bool, expected: str) -> None:
+def test_a_row_offers_the_most_likely_action(changes: dict[str, Any], is_outdated: bool, expected: str) -> None:
     assert likely_action(worker(**changes), is_outdated) == expected
 
 
@@ -120,9 +120,7 @@ def test_one_likely_action_stands_in_the_row(changes: dict[str, Any], is_outdate
         ({"updates_itself": True, "is_disabled": True}, "update_by_hand"),
     ],
 )
-def test_a_job_updates_what_was_deployed_from_here_and_what_updates_itself(
-    changes: dict[str, Any], expected: str
-) -> None:
+def test_cloud_hosted_and_self_updating_runners_are_updated_by_a_job(changes: dict[str, Any], expected: str) -> None:
     assert update_kind(worker(**changes)) == expected
 
 
@@ -131,7 +129,7 @@ def test_a_narrow_card_has_the_facts_in_one_line() -> None:
     assert row["facts"] == "cloud-hosted · eu-west-1 · 1.8.2"
 
 
-def test_a_row_says_what_is_wrong_and_not_twice() -> None:
+def test_a_row_shows_each_problem_once() -> None:
     ill = worker(
         health=["degraded", "outdated", "not_isolated"],
         health_reason="No engine was found on it.",
@@ -161,12 +159,12 @@ def test_a_row_says_what_is_wrong_and_not_twice() -> None:
         ([{"engine_note": "no engine was found"}], "No engine was found"),
     ],
 )
-def test_a_runner_says_on_its_row_what_keeps_it_from_its_engine(instances: list[dict[str, Any]], expected: str) -> None:
+def test_a_runners_row_shows_why_an_engine_is_missing(instances: list[dict[str, Any]], expected: str) -> None:
     assert engine_note(instances) == expected
     assert why(worker(), note=engine_note(instances)) == expected
 
 
-def test_a_runner_tells_which_engine_is_being_prepared() -> None:
+def test_a_runners_row_shows_which_engine_is_being_prepared() -> None:
     process = {"id": "i1", "name": "a", "status": "ONLINE", "engine_note": "tofu is being prepared, 40 %"}
     assert preparing([process]) == "OpenTofu is being prepared, 40 %"
     assert build_row(worker(processes=[process]))["why"].startswith("OpenTofu is being prepared, 40 %")
@@ -177,7 +175,7 @@ def test_counts_are_of_every_status_that_the_filter_offers() -> None:
     assert read_counts({"ONLINE": 2}) == {"all": 2, "ONLINE": 2, "DRAINING": 0, "OFFLINE": 0}
 
 
-def test_slots_of_a_runner_that_is_not_there_are_not_offered() -> None:
+def test_slots_of_an_offline_runner_are_not_offered() -> None:
     at = "2026-11-01T10:00:00+00:00"
     gone = worker(status="OFFLINE", used=1, slots=4, last_seen_at=at, pulses={"i1": {"used": 1, "capacity": 4}})
     pulses = read_pulses(gone)
@@ -185,7 +183,7 @@ def test_slots_of_a_runner_that_is_not_there_are_not_offered() -> None:
     assert pulses["i1"]["capacity"] == 0
 
 
-def test_who_left_in_order_was_last_seen_when_it_left() -> None:
+def test_a_runner_that_disconnected_was_last_seen_at_that_time() -> None:
     left = worker(status="OFFLINE", last_seen_at=None, left_at="2026-11-15T14:00:05+00:00")
     assert read_pulses(left)["w1"]["at"] == "2026-11-15T14:00:05+00:00"
 
@@ -202,7 +200,7 @@ def job(number: int, status: str, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def test_an_active_job_names_who_runs_it_once() -> None:
+def test_an_active_job_names_its_runner_once() -> None:
     assert active_row(job(3, "QUEUED"))["runner"] == "–"
     assert active_row(job(5, "CLAIMED", worker_name="solo", instance_name="solo"))["runner"] == "solo"
     assert active_row(job(2, "PROCESSING", worker_name="k8s", instance_name="one"))["runner"] == "k8s / one"

@@ -22,7 +22,7 @@ def row(**more: Any) -> dict[str, Any]:
         ("odd", "odd"),
     ],
 )
-def test_actions_read_as_a_person_would_say_them(action: str, said: str) -> None:
+def test_actions_are_described_in_words(action: str, said: str) -> None:
     assert words(action) == said
 
 
@@ -40,12 +40,12 @@ def test_odd_details_are_passed_over(odd: Any) -> None:
     assert build(row(detail=odd if isinstance(odd, dict) else {}))["changes"] == []
 
 
-def test_an_event_says_from_where_if_that_is_known() -> None:
+def test_an_event_shows_its_address_if_known() -> None:
     assert build(row(address="2001:db8::7"))["address"] == "2001:db8::7"
     assert build(row(address=None))["address"] == build(row())["address"] == ""
 
 
-def test_events_lead_to_what_they_are_about() -> None:
+def test_events_link_to_their_target() -> None:
     assert build(row(target_label="a/b"))["href"] == "/dashboard/modules?path=a/b"
     job = build(row(target_kind="job", target_id="7", target_label="PLAN a/b"))
     assert (job["href"], job["what"]) == ("/dashboard/jobs/7", "#7 PLAN a/b")

@@ -33,7 +33,7 @@ def test_the_newest_test_below_the_path_counts(jobs: list[dict[str, Any]], test:
     assert (shown["test"], shown["test_words"]) == (test, words)
 
 
-def test_the_form_reads_fields_and_names_what_is_unknown() -> None:
+def test_the_form_reads_fields_and_reports_unknown_and_missing_ones() -> None:
     text = "\n".join(f"{key} = {value}" for key, value in ROLES.items())
     checked = check_form({"settings": text, "audience": " x "}, "aws", is_for_pull_requests=True)
     assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x", "is_for_pull_requests": True}

@@ -1,4 +1,4 @@
-"""Sessions on the account's page: browsers in words, this one first, and no question about what is not listed."""
+"""Sessions on the account's page: browsers in words, this one first, and no question about a session that is not listed."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def kept(key: str, last_used_at: float) -> KeptSession:
     )
 
 
-def test_this_one_is_first_then_what_was_used_last() -> None:
+def test_the_current_session_is_first_and_the_others_follow_by_last_use() -> None:
     views = build_views([kept("old", 10), kept("this", 5), kept("new", 20)], "this")
     assert [(view["key"], view["is_this"]) for view in views] == [("this", True), ("new", False), ("old", False)]
     assert views[0]["last_used_at"] == "1970-01-01T00:00:05+00:00"
@@ -56,7 +56,7 @@ def test_the_page_has_neither_the_id_nor_a_token() -> None:
     assert not any(word in shown for word in ("sid-", "access", "refresh"))
 
 
-def test_only_what_is_listed_and_not_in_use_is_asked_about() -> None:
+def test_only_another_listed_session_can_be_chosen_to_be_ended() -> None:
     state = SessionsState(_reflex_internal_init=True)  # type: ignore[call-arg]
     state.rows = build_views([kept("this", 5), kept("other", 5)], "this")
     for key, asked in (("other", "other"), ("this", ""), ("other", "other"), ("unknown", ""), ("", "")):

@@ -14,7 +14,7 @@ ARN = "arn:aws:iam::123456784410:role/runyard-deploy"
 IDENTITY = {"name": "aws-production", "role_arn": ARN, "regions": "eu-west-1, us-east-1"}
 
 
-def test_members_come_by_role_and_invitations_last() -> None:
+def test_members_are_sorted_by_role_and_invitations_are_last() -> None:
     rows = members.build_rows(
         [
             {"user_id": "2", "email": "b@example.com", "role": "viewer"},
@@ -56,7 +56,7 @@ def test_addresses(text: str, is_good: bool) -> None:
     assert (members.check_email(text) == "") is is_good
 
 
-def test_an_identity_is_taken_with_its_account_from_the_role() -> None:
+def test_an_identitys_account_is_read_from_its_role() -> None:
     checked = identities.check_form(IDENTITY)
     assert checked.errors == {}
     assert checked.spec["account_id"] == "123456784410"
@@ -75,7 +75,7 @@ def test_an_identity_is_taken_with_its_account_from_the_role() -> None:
         ("security_groups", "sg"),
     ],
 )
-def test_identity_fields_that_are_wrong(key: str, value: str) -> None:
+def test_an_invalid_identity_field_is_reported(key: str, value: str) -> None:
     assert list(identities.check_form({**IDENTITY, key: value}).errors) == [key]
 
 
@@ -88,7 +88,7 @@ def test_own_subnets_mean_no_new_network() -> None:
     }
 
 
-def test_an_identity_row() -> None:
+def test_an_identitys_row_shows_role_regions_and_runners() -> None:
     row = {"id": "c", "name": "aws", "role_arn": ARN, "regions": ["a", "b", "c"], "external_id": "e"}
     view = identities.build_view(row, [{"cloud_identity_id": "c"}, {"cloud_identity_id": "d"}])
     assert (view["role"], view["regions"], view["runners"], view["check"]) == (
@@ -100,7 +100,7 @@ def test_an_identity_row() -> None:
     assert '"sts:ExternalId": "e"' in identities.trust_policy("e")
 
 
-def test_a_test_that_is_under_way_shows_instead_of_the_last_verdict() -> None:
+def test_a_running_test_is_shown_instead_of_the_last_verdict() -> None:
     row = {"id": "c", "name": "aws", "verified_at": "x"}
     old = {"id": 1, "number": 1, "status": "SUCCEEDED", "target_identity_id": "c"}
     queued = {"id": 1002, "number": 2, "status": "QUEUED", "target_identity_id": "c"}
@@ -122,7 +122,7 @@ OIDC = {
 TRUST = accounts.new_trust("0", "generic")
 
 
-def test_an_account_with_trust() -> None:
+def test_an_accounts_form_sends_its_trusts() -> None:
     checked = accounts.check_form({**OIDC, "path": "platform"}, is_new=True, trusts=[TRUST])
     assert checked.errors == {}
     assert [trust["bound_claims"] for trust in checked.spec["trusts"]] == [{"sub": "x"}]
@@ -142,7 +142,7 @@ def test_an_account_with_trust() -> None:
         ("path", "A B"),
     ],
 )
-def test_account_fields_that_are_wrong(key: str, value: str) -> None:
+def test_an_invalid_account_field_is_reported(key: str, value: str) -> None:
     assert list(accounts.check_form({**OIDC, key: value}, is_new=True, trusts=[TRUST]).errors) == [key]
 
 
@@ -164,7 +164,7 @@ def test_a_secret_is_shown_once_and_kept_as_a_hash() -> None:
 CI = {"issuer": "https://ci.example.com/x", "audience": "runyard", "bound_claims": {"sub": "x"}}
 
 
-def test_how_an_account_signs_in() -> None:
+def test_an_account_shows_its_ways_to_sign_in() -> None:
     assert (
         accounts.build_view({"id": "1", "name": "a", "trusts": [CI], "has_secret": True})["signs_in"]
         == "OIDC, issuer ci.example.com or client secret"

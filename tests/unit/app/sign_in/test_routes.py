@@ -1,4 +1,4 @@
-"""Where a browser is, and which refusals of Auth a person learns."""
+"""The address of a browser, and the refusals of Auth that are shown to a person."""
 
 from types import SimpleNamespace
 from typing import Any, cast

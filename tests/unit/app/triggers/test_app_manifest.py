@@ -3,7 +3,7 @@
 from app.triggers.routes import build_manifest
 
 
-def test_events_and_the_code_come_to_the_apps_own_address() -> None:
+def test_events_and_the_code_are_sent_to_the_apps_own_address() -> None:
     manifest = build_manifest(
         {"id": "5b0a7a52-0000"}, "https://p.example.com/functions/v1/git", "https://r.example.com"
     )

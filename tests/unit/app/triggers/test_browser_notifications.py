@@ -1,4 +1,4 @@
-"""The browser's own notifications: the button and what is said are what the browser answered."""
+"""The browser's own notifications: the button and the message follow the browser's answer."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from app.triggers.state.notifications import BROWSER_WORDS, NotificationsState
 
 
 @pytest.mark.parametrize(("answer", "is_on"), [("on", True), ("off", False), ("denied", False), ("unsupported", False)])
-def test_what_is_said_is_what_the_browser_answered(answer: str, is_on: bool) -> None:
+def test_the_message_and_the_button_follow_the_browsers_answer(answer: str, is_on: bool) -> None:
     state = NotificationsState(_reflex_internal_init=True)
     state.is_browser_on = not is_on
     said = state.browser_turned(answer)

@@ -1,4 +1,4 @@
-"""What the page of a change makes of the database's answer."""
+"""The page of a change, built from the database's answer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Logins at git providers: what the page shows, and whom it offers."""
+"""Logins at git providers: the page's content, and the members that it offers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Repositories and deliveries in words, and what the form refuses."""
+"""Repositories and deliveries in words, and the input that the form refuses."""
 
 import base64
 from typing import Any
@@ -55,7 +55,7 @@ def test_a_push_shows_branch_commit_and_the_reason_for_each_module() -> None:
     assert (view["reason"], view["modules"]) == ("Planned 1 of 1 modules.", [module])
 
 
-def test_a_pull_request_shows_its_number_and_a_pending_delivery_what_it_waits_for() -> None:
+def test_a_pull_request_shows_its_number_and_a_pending_delivery_its_reason() -> None:
     row = {"id": 5, "event": "pull_request", "action": "synchronize", "pull_request": 412, "verdict": "PENDING"}
     view = git.build_delivery(row)
     assert (view["event"], view["pull_request"], view["job"]) == ("Pull request, synchronize", "#412", 0)

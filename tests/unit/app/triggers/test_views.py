@@ -1,4 +1,4 @@
-"""What pages of triggers say about rows, and what their forms refuse."""
+"""The texts that pages of triggers show for rows, and the input that their forms refuse."""
 
 from app.triggers.view import notifications, schedules, sets, triggers, updates
 
@@ -9,7 +9,7 @@ SET = {
 }  # fmt: skip
 
 
-def test_a_sets_progress_is_one_line_with_what_cancelling_would_do() -> None:
+def test_a_set_shows_its_progress_and_the_effect_of_cancelling() -> None:
     view = sets.build_view(SET)
     assert (view["title"], view["line"], view["left"]) == ("Plan all", "37 of 120 done, 2 failed", "about 11 min left")
     assert view["foot"] == "11 plans have changes. Cancel the rest stops the 77 that wait; the 6 running finish."
@@ -32,14 +32,14 @@ def test_a_set_without_modules_or_numbers_is_shown_all_the_same() -> None:
     assert (view["line"], view["succeeded"], view["failures"][0]["href"]) == ("0 of 0 done", "0.0%", "")
 
 
-def test_a_schedules_last_run_says_that_it_found_drift() -> None:
+def test_a_schedules_last_run_shows_drift_that_it_found() -> None:
     run = {"status": "SUCCEEDED", "with_changes": 2}
     view = schedules.build_view({"id": "x", "type": "DRIFT", "path": "", "is_on": False, "last_run": run})
     assert (view["last"], view["where"], view["next"]) == ("DRIFT", "all modules", "off")
     assert schedules.build_view({"type": "PLAN", "last_run": run})["last"] == "SUCCEEDED"
 
 
-def test_a_trigger_shows_what_its_last_event_led_to() -> None:
+def test_a_trigger_shows_the_result_of_its_last_event() -> None:
     last = {"id": 9, "connection_id": "c", "verdict": "PLANNED", "reason": "Its folders changed.", "job_number": 12}
     row = {"id": "push:m", "kind": "push", "path": "net/vpc", "repository": "h/r", "apply": "never", "folder": "vpc"}
     view = triggers.build_view({**row, "last": {**last, "after_commit": "a" * 40}})
@@ -58,7 +58,7 @@ def test_a_trigger_shows_what_its_last_event_led_to() -> None:
     assert triggers.build_view(row)["last_note"] == "None yet"
 
 
-def test_a_schedule_among_the_triggers_shows_when_it_is_next_due_and_what_it_started() -> None:
+def test_a_schedule_among_the_triggers_shows_its_next_time_and_its_last_run() -> None:
     row = {"kind": "schedule", "id": "s", "type": "PLAN", "path": "", "zone": "UTC", "next_local": "Thu 19 Nov, 02:00"}
     view = triggers.build_view(row)
     assert (view["detail"], view["last_note"]) == ("UTC, next Thu 19 Nov, 02:00", "Not run yet")
@@ -73,14 +73,14 @@ def test_a_schedule_among_the_triggers_shows_when_it_is_next_due_and_what_it_sta
     assert triggers.build_view({**row, "last_run": run, "job_number": 5})["job"] == "#5"
 
 
-def test_a_schedules_form_wants_what_when_and_where() -> None:
+def test_a_schedules_form_requires_type_time_and_zone() -> None:
     wrong = schedules.check_form({"type": "DANCE", "cron": " ", "zone": 3})
     assert set(wrong.errors) == {"type", "cron", "zone"}
     good = schedules.check_form({"type": "PLAN", "cron": "0 2 * * *", "zone": "UTC", "path": "/a/b/"})
     assert (good.errors, good.spec["path"]) == ({}, "a/b")
 
 
-def test_a_delivery_says_status_attempt_and_what_can_be_done() -> None:
+def test_a_delivery_shows_status_attempt_and_action() -> None:
     row = {"id": 1, "status": "PENDING", "note": "503", "attempt": 2, "channel": "teams"}
     view = notifications.build_delivery(row, 10)
     assert (view["status"], view["why"], view["act"]) == ("RETRYING", "503, attempt 2 of 10", "Retry now")
@@ -91,7 +91,7 @@ def test_a_delivery_says_status_attempt_and_what_can_be_done() -> None:
     assert report["channel"] == "Repository"
 
 
-def test_a_rules_form_keeps_address_and_secret_out_of_what_the_database_gets() -> None:
+def test_a_rules_form_keeps_address_and_secret_out_of_the_spec() -> None:
     form = {"address": "https://hooks.example.org/x", "secret": "12345678", "path": "a"}
     checked = notifications.check_form(form, "webhook", ["job.failed"], is_new=True)
     assert checked.errors == {}
@@ -111,7 +111,7 @@ def test_the_policys_form_wants_a_window_with_two_ends() -> None:
     assert (good.errors, good.spec["days"], good.spec["zone"]) == ({}, [6], "UTC")
 
 
-def test_the_policy_says_what_happens_next() -> None:
+def test_the_policys_hint_describes_the_next_update() -> None:
     assert updates.hint_of({"mode": "NOW", "outdated": 3, "version": "1.8.2"}) == "3 runners will update to 1.8.2."
     assert updates.hint_of({"mode": "OFF", "outdated": 3}) == "3 runners are outdated."
     assert updates.hint_of({"mode": "WINDOW"}).startswith("No outdated runners")

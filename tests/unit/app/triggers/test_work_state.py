@@ -1,4 +1,4 @@
-"""What runs at a path is followed until it is seen to end."""
+"""A running set at a path is followed until its end was read."""
 
 import pytest
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
         (Unreachable(), False, False),
     ],
 )
-async def test_a_set_that_runs_is_asked_for_again_after_a_failure(
+async def test_a_running_set_is_requested_again_after_a_failure(
     monkeypatch: pytest.MonkeyPatch, error: AppError, is_running: bool, is_followed: bool
 ) -> None:
     async def read(_state: WorkState) -> None:

@@ -11,7 +11,7 @@ def row(**more: Any) -> dict[str, Any]:
     return {"id": 1, "kind": "input", "name": "size", "value": 3, "path": "a/b", "version": 2, **more}
 
 
-def test_a_row_names_its_value_its_source_and_what_it_hides() -> None:
+def test_a_row_shows_its_value_its_source_and_the_values_that_it_hides() -> None:
     hidden = [row(path="a", value=[1]), row(path="", value="x", is_enforced=False)]
     own, inherited = build_rows([row(hides=hidden), row(path="", is_enforced=True, warning="Looks odd.")], "a/b")
     assert (own["value"], own["is_own"], own["hides"]) == ("3", True, 'hides [1] from a, "x" from the organisation')
@@ -67,7 +67,7 @@ def test_a_reference_shows_its_address_and_needs_one() -> None:
         *[("env", {"name": name}, "name") for name in ("LD_PRELOAD", "path", "TF_CLI_ARGS_plan", "WORKER_TOKEN")],
     ],
 )
-def test_what_cannot_be_set_is_named_at_its_field(kind: str, form: object, field: str) -> None:
+def test_an_invalid_variable_is_reported_at_its_field(kind: str, form: object, field: str) -> None:
     assert list(check_form(form, kind, is_enforced=False).errors) == [field]
 
 

@@ -1,4 +1,4 @@
-"""Replies that say nothing of what was asked: a gateway without its server, a database that restarts. They are waited out."""
+"""Replies that do not answer the request: a gateway without its server, a database that restarts. They are waited out."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def ok(document: Any) -> Reply:
 
 @dataclass
 class Line:
-    """A connection whose replies are made up; it keeps what was asked."""
+    """A connection whose replies are made up; it keeps the requests."""
 
     replies: list[Reply]
     asked: list[tuple[str, Any]] = field(default_factory=list)
@@ -103,7 +103,7 @@ def test_a_passing_reply_is_no_refusal(reply: Reply, kind: type[CommandError]) -
 
 
 @pytest.mark.parametrize("reply", [PROXY_FAILED, BAD_GATEWAY, Reply(500, "")])
-def test_a_failure_that_nobody_explained_says_what_happened_and_what_to_do(reply: Reply) -> None:
+def test_an_unexplained_failure_shows_its_status_and_a_hint(reply: Reply) -> None:
     said = refusal("enqueue_job", reply)
     assert (f"HTTP {reply.status}" in said.message, "<" in said.message, said.hint) == (True, False, FAILED)
 
@@ -137,7 +137,7 @@ def as_personal(line: Any) -> object:
         (as_personal, answer(401, code="RY401", message="The token has expired."), SignedOut),
     ],
 )
-def test_a_login_ends_only_when_the_project_says_so(
+def test_a_login_ends_only_when_the_project_refuses_it(
     ask: Callable[[Any], object], reply: Reply, kind: type[CommandError]
 ) -> None:
     with pytest.raises(kind):
@@ -147,7 +147,7 @@ def test_a_login_ends_only_when_the_project_says_so(
 @pytest.mark.parametrize(
     ("reply", "kind"), [(BUSY, NoAnswer), (PROXY_FAILED, NoAnswer), (answer(401, code="RY401"), SignedOut)]
 )
-def test_a_service_account_s_login_ends_only_when_the_project_says_so(
+def test_a_service_accounts_login_ends_only_when_the_project_refuses_it(
     reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(workload.ACCOUNT, "ci")
@@ -157,7 +157,7 @@ def test_a_service_account_s_login_ends_only_when_the_project_says_so(
 
 
 @pytest.mark.parametrize(("reply", "kind"), [(BAD_GATEWAY, NoAnswer), (Reply(403, ""), SignedOut)])
-def test_github_s_failure_is_not_taken_for_a_missing_permission(
+def test_githubs_failure_is_not_reported_as_a_missing_permission(
     reply: Reply, kind: type[CommandError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", "https://github.example/token")
@@ -168,7 +168,7 @@ def test_github_s_failure_is_not_taken_for_a_missing_permission(
 
 
 @pytest.mark.parametrize("reply", [SIGN_IN_PAGE, Reply(302, "")])
-def test_what_is_not_the_project_s_answer_is_told_as_none(reply: Reply) -> None:
+def test_a_reply_from_elsewhere_is_reported_as_no_answer(reply: Reply) -> None:
     with pytest.raises(NoAnswer):
         here(Line([reply])).api.rows("provision_jobs")
 
@@ -208,13 +208,13 @@ def test_a_set_is_waited_for_past_passing_replies() -> None:
     assert line.replies == []
 
 
-def test_nobody_waits_for_a_set_without_being_asked_to() -> None:
+def test_a_failed_request_for_a_set_is_not_repeated_without_the_wait_option() -> None:
     with pytest.raises(NoAnswer):
         sets._show(here(Line([BUSY])), "s", is_waiting=False)
 
 
 def test_a_login_is_renewed_twice_where_the_clock_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # By this clock no token ever expires; the project takes the newest alone.
+    # By this clock no token ever expires; the project accepts the newest alone.
     tokens = [f"token {number}" for number in range(3)]
     taken = 0
 

@@ -20,11 +20,11 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
         ("2026-11-15T12:00Z", "2026-11-15T12:00:00+00:00"),
     ],
 )
-def test_a_time_is_so_long_ago_or_as_it_is_written(text: str, said: str) -> None:
+def test_a_time_is_relative_or_absolute(text: str, said: str) -> None:
     assert moment(text, NOW) == said
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1y", "-3h", "999999h", "2026-13-01"])
-def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="is not a time"):
         moment(text, NOW)

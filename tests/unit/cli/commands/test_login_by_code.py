@@ -1,4 +1,4 @@
-"""A login by code, with a project that is made up: what is waited out until the code is confirmed or has expired."""
+"""A login by code, with a project that is made up: the failures that are waited out until the code is confirmed or has expired."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def test_a_code_outlives_a_project_that_is_away_for_a_moment() -> None:
 
 
 @pytest.mark.parametrize("away", [BUSY, AWAY])
-def test_a_login_that_was_given_is_kept_though_the_project_goes_away_then(away: Reply | NoAnswer) -> None:
+def test_a_granted_login_is_kept_although_the_project_then_fails(away: Reply | NoAnswer) -> None:
     assert signed_in(login("by code"), away).access_token == "by code"
 
 

@@ -3,7 +3,7 @@
 from cli.commands.triggers import COLUMNS, line
 
 
-def test_a_line_names_when_a_trigger_starts_jobs_and_what_its_last_event_led_to() -> None:
+def test_a_line_shows_when_a_trigger_starts_jobs_and_its_last_result() -> None:
     last = {"verdict": "NOTHING", "reason": "Same content.", "received_at": "t", "job_number": None}
     push = {"kind": "push", "path": "net/vpc", "is_on": True, "branch": None, "apply": "never", "last": last}
     assert tuple(line(push)) == COLUMNS

@@ -1,4 +1,4 @@
-"""Built pages on their shelf: built once, taken for another port, the oldest let go."""
+"""Built pages on their shelf: built once, used for another port, the oldest removed."""
 
 import gzip
 import threading
@@ -10,7 +10,7 @@ ENV = "assets/reflex-env-abc.js"
 
 
 class Builder:
-    """What Reflex would write, and how often it was asked to."""
+    """A stand-in for Reflex that writes a built page and counts its calls."""
 
     def __init__(self, client: Path) -> None:
         self.client = client
@@ -32,7 +32,7 @@ def take(folder: Path, name: str, port: int, fingerprint: str = "sources") -> Bu
     return builder
 
 
-def test_a_page_is_built_once_and_connects_to_whichever_port_takes_it(tmp_path: Path) -> None:
+def test_a_page_is_built_once_and_connects_to_the_port_that_serves_it(tmp_path: Path) -> None:
     assert take(tmp_path, "first", 3100).times == 1
     for name, port in (("first", 3100), ("second", 3200)):
         taken = take(tmp_path, name, port)
@@ -56,14 +56,14 @@ def test_other_sources_are_another_page(tmp_path: Path) -> None:
     assert take(tmp_path, "second", 3000, "other sources").times == 1
 
 
-def test_what_was_there_before_goes(tmp_path: Path) -> None:
+def test_older_files_in_the_folder_are_removed(tmp_path: Path) -> None:
     take(tmp_path, "first", 3000)
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "stale.js").write_text("old")
     assert not (take(tmp_path, "second", 3000).client / "stale.js").exists()
 
 
-def test_those_who_start_together_build_once(tmp_path: Path) -> None:
+def test_concurrent_starts_build_once(tmp_path: Path) -> None:
     builders: list[Builder] = []
     threads = [
         threading.Thread(target=lambda at=at: builders.append(take(tmp_path, str(at), 3000 + at))) for at in range(3)

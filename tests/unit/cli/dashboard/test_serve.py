@@ -1,4 +1,4 @@
-"""Where the built page connects to."""
+"""The address to which the built page connects."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from stack.settings import PROJECT, Settings
     ("url", "address"),
     [
         ("", "http://localhost:3000"),
-        # Reflex's own rule finds these from the page's host, so that localhost goes on working, too.
+        # Reflex's own rule finds these from the page's host, so that localhost continues to work, too.
         ("https://runyard.example.com", "http://localhost:3000"),
         ("https://runyard.example.com:443/", "http://localhost:3000"),
         ("http://10.0.0.5:3000", "http://localhost:3000"),
@@ -63,8 +63,8 @@ def test_the_dashboard_reads_its_variables_as_the_stack_does(
     assert {name: getattr(ours, name) for name in names} == {name: getattr(stack, name) for name in names}
 
 
-def test_a_taken_port_is_refused_before_anything_is_built(tmp_path: Path) -> None:
-    """The other one shares its port with whoever asks, as the server itself does."""
+def test_a_port_in_use_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    """The other server shares its port with any process, as the server itself does."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         other.bind(("127.0.0.1", 0))

@@ -38,7 +38,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
     """Serves a folder without writing to stderr."""
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_releases_are_named_as_their_makers_name_them(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
-def test_a_build_stands_in_where_no_release_answers(tmp_path: Path, cache: Path) -> None:
+def test_an_engine_is_built_when_no_release_is_available(tmp_path: Path, cache: Path) -> None:
     recipe = tmp_path / "recipes" / "runyard-sample"
     recipe.mkdir(parents=True)
     (recipe / "go.mod").write_text("module runyard.dev/sample\n\ngo 1.21\n")
@@ -198,7 +198,7 @@ def test_a_build_stands_in_where_no_release_answers(tmp_path: Path, cache: Path)
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
-def test_a_build_that_fails_says_why_and_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+def test_a_failed_build_reports_the_reason_and_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     recipe = tmp_path / "recipes" / "runyard-sample"
     recipe.mkdir(parents=True)
     (recipe / "go.mod").write_text("module runyard.dev/sample\n\ngo 1.21\n")
@@ -229,7 +229,7 @@ def test_two_callers_do_the_work_once(releases: tuple[Path, str], monkeypatch: p
         assert is_locked(engine)
         waiter = threading.Thread(target=lambda: found.append(ensure(engine)))
         waiter.start()
-        # Only now: one that looks later finds what the first has made, and does not wait at all.
+        # Only now: a process that looks later finds the first one's result, and does not wait at all.
         assert is_at_the_lock.wait(180)
         kept = binary_folder(engine) / engine.name
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +251,7 @@ def test_every_recipe_pins_its_engine(name: str) -> None:
     assert needed_go(engine) <= needed_go(ENGINES["tofu"]), "the pinned Go must build them all"
 
 
-def test_the_command_prints_the_path_or_says_how_far(cache: Path) -> None:
+def test_the_command_prints_the_path_of_a_cached_engine_and_fails_without_one(cache: Path) -> None:
     command = [sys.executable, "-m", "cli", "engines", "path", "pulumi-language-yaml"]
     env = {**os.environ, "PATH": "/usr/bin:/bin"}
     absent = subprocess.run(command, capture_output=True, text=True, check=False, env=env)

@@ -1,4 +1,4 @@
-"""Folders that are sent to be planned: what belongs to them, and what is refused before anything is sent."""
+"""Folders that are sent to be planned: their files, and the folders that are refused before anything is sent."""
 
 import io
 import os
@@ -53,7 +53,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("lines", LINES)
-def test_patterns_mean_what_git_means(tmp_path: Path, lines: str) -> None:
+def test_patterns_match_the_same_files_as_git(tmp_path: Path, lines: str) -> None:
     """Real git judges the same tree by the same lines."""
     for path in TREE:
         write(tmp_path, path)
@@ -68,7 +68,7 @@ def test_patterns_mean_what_git_means(tmp_path: Path, lines: str) -> None:
     assert sorted(names(tmp_path)) == wanted
 
 
-def test_nothing_of_this_machine_goes_along(tmp_path: Path) -> None:
+def test_an_archive_contains_no_owner_and_no_times(tmp_path: Path) -> None:
     write(tmp_path, "main.tf")
     first = pack(tmp_path)
     os.utime(tmp_path / "main.tf", (1, 1))
@@ -87,7 +87,7 @@ def test_two_gigabytes_are_refused_before_they_are_read(tmp_path: Path) -> None:
     assert ".runyardignore" in str(caught.value)
 
 
-def test_what_does_not_pack_well_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+def test_a_folder_too_large_when_packed_is_refused(tmp_path: Path) -> None:
     (tmp_path / "noise.bin").write_bytes(os.urandom(27 * 1024 * 1024))
     with pytest.raises(Usage, match="25 MiB packed is the most"):
         pack(tmp_path)
@@ -103,7 +103,7 @@ def test_links_inside_are_files_and_links_outside_are_refused(tmp_path: Path) ->
         pack(folder)
 
 
-def test_wrong_paths(tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="There is no folder"):
         pack(tmp_path / "nowhere")
     with pytest.raises(Usage, match="has no files to plan"):

@@ -1,4 +1,4 @@
-"""Following a job, with a project that is made up: what is printed, what is waited for, when it gives up."""
+"""Following a job, with a project that is made up: its output, its waiting, and its end without a result."""
 
 import io
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ def test_a_program_gets_the_log_beside_its_document(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_nothing_new_is_asked_for_less_and_less_often() -> None:
+def test_an_unchanged_job_is_requested_less_and_less_often() -> None:
     project = Project([row()] * 12 + [row(status="CANCELLED")])
     project.follow()
     assert project.slept == sorted(project.slept)
@@ -92,7 +92,7 @@ def test_nothing_new_is_asked_for_less_and_less_often() -> None:
     assert project.explained <= 1 + project.seconds / 10
 
 
-def test_a_project_that_is_away_is_waited_for_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_project_is_waited_for_and_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     away = NoAnswer("http://p does not answer")
     Project([row(), away, away, row(status="SUCCEEDED", attempt=1)], [(1, 1, "line\n")]).follow()
     printed = capsys.readouterr()
@@ -121,7 +121,7 @@ def test_a_terminal_without_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -
         assert ("\x1b" not in screen.getvalue()) is is_plain
 
 
-def test_an_end_says_what_it_was() -> None:
+def test_a_jobs_end_is_described() -> None:
     failed = row(status="FAILED", error={"message": "Init failed.", "hint": "Check the provider."})
     assert describe(failed) == "failed\n  Init failed.\n  Check the provider."
     summary = {"create": 1, "delete": 2, "resources": [{"address": "a.b", "action": "create"}], "has_changes": True}
@@ -144,6 +144,6 @@ def test_an_end_says_what_it_was() -> None:
         ("Grüße … ±", "Grüße … ±", "Grüße … ±"),
     ],
 )
-def test_a_log_colours_the_terminal_and_commands_it_nothing(written: str, coloured: str, plain: str) -> None:
+def test_a_log_may_colour_the_terminal_but_not_control_it(written: str, coloured: str, plain: str) -> None:
     assert shown(written, True) == coloured
     assert shown(written, False) == plain

@@ -1,4 +1,4 @@
-"""What the supervisor hands to each part."""
+"""The environment that the supervisor passes to each part."""
 
 from pathlib import Path
 

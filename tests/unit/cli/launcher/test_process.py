@@ -40,7 +40,7 @@ SLEEP = "import time; time.sleep(600)"
 
 
 def part_of(commands: list[list[str] | Exception]) -> Part:
-    """A part whose command is another one each time it is asked for, or an error; the last one stays."""
+    """A part whose command is another one each time it is requested, or an error; the last one stays."""
 
     async def check() -> bool:
         return True
@@ -63,7 +63,7 @@ def open_pipes() -> set[str]:
     return {name for name in links if not name.startswith("/")}
 
 
-async def test_a_killed_process_comes_back(journal: Journal) -> None:
+async def test_a_killed_process_is_restarted(journal: Journal) -> None:
     runner = PartRunner(part(SLEEP), journal)
     await runner.start()
     assert runner.process is not None
@@ -106,7 +106,7 @@ async def test_a_process_that_hangs_is_replaced(journal: Journal, monkeypatch: p
         return answers["healthy"]
 
     async def was_seen_healthy() -> bool:
-        # The first asks belong to the start; one later check has to see it healthy before it can be seen to hang.
+        # The first checks belong to the start; a later one has to find it healthy before a hang can be noticed.
         return asked[0] > at_start + 1
 
     async def was_ended() -> bool:
@@ -124,7 +124,7 @@ async def test_a_process_that_hangs_is_replaced(journal: Journal, monkeypatch: p
         await runner.stop()
 
 
-async def test_what_a_process_left_behind_ends_with_it(journal: Journal, tmp_path: Path) -> None:
+async def test_the_children_of_a_process_end_with_it(journal: Journal, tmp_path: Path) -> None:
     child = tmp_path / "child"
     source = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
     runner = PartRunner(part(source, child.exists), journal)
@@ -176,7 +176,7 @@ async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(journal
         await runner.stop()
 
 
-async def test_a_part_that_cannot_be_started_at_all_says_why_and_leaves_no_file_open(journal: Journal) -> None:
+async def test_a_part_that_cannot_start_reports_the_reason_and_leaves_no_file_open(journal: Journal) -> None:
     runner = PartRunner(part_of([StackError("no such setting")]), journal)
     before = open_pipes()
     with pytest.raises(StackError, match="no such setting"):
@@ -185,7 +185,7 @@ async def test_a_part_that_cannot_be_started_at_all_says_why_and_leaves_no_file_
     await runner.stop()
 
 
-async def test_a_journal_without_room_still_tells_the_terminal(journal: Journal) -> None:
+async def test_a_journal_that_cannot_write_still_prints_to_the_terminal(journal: Journal) -> None:
     shutil.rmtree(journal.folder)
     journal.folder.write_text("in the way")
     journal.note("part", "noted")
@@ -194,7 +194,7 @@ async def test_a_journal_without_room_still_tells_the_terminal(journal: Journal)
     assert [line.partition(" | ")[2] for line in journal.terminal.getvalue().splitlines()] == ["noted", "printed"]
 
 
-async def test_the_supervisor_s_care_goes_on_after_a_failure_that_it_notes_once(journal: Journal) -> None:
+async def test_a_repeated_task_of_the_supervisor_continues_after_failures_noted_once(journal: Journal) -> None:
     done = asyncio.Event()
     failures = [FileNotFoundError("functions"), FileNotFoundError("functions")]
 

@@ -1,4 +1,4 @@
-"""Root modules of a repository, the paths that they get, and what cannot come."""
+"""Root modules of a repository, the paths that they get, and the modules that cannot be imported."""
 
 import shutil
 import subprocess
@@ -82,7 +82,7 @@ def test_an_archive_is_read_without_the_folder_around_it(tmp_path: Path, kind: s
         assert found.spec(roots[0])["source"] == {"files": {"main.tf": LOCAL}}
 
 
-def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_archive_or_one_that_leads_outside_is_refused(tmp_path: Path) -> None:
     broken, outside = tmp_path / "broken.tar.gz", tmp_path / "outside.tar"
     broken.write_text("no archive")
     with tarfile.open(outside, "w") as tar:

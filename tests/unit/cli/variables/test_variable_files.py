@@ -97,7 +97,7 @@ def test_json_without_variables_is_refused(tmp_path: Path, text: str) -> None:
         read_variables(tmp_path / "none.tfvars")
 
 
-def test_typed_inputs() -> None:
+def test_inputs_of_the_command_line_are_parsed_as_json_or_text() -> None:
     assert given_inputs(["a=1", "b=x=y", 'c=["z"]', "d="]) == {"a": "1", "b": "x=y", "c": ["z"], "d": ""}
     for wrong in ("a", "=1", "a={"):
         with pytest.raises(Usage):

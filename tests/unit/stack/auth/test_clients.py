@@ -1,4 +1,4 @@
-"""Where a session was opened from: what a server of ours says, and nobody else's claim."""
+"""The address from which a session was opened: only servers of ours may name it."""
 
 from pathlib import Path
 
@@ -35,11 +35,11 @@ def access(secrets: Secrets) -> Access:
         ("127.0.0.1", "<script>", None),
     ],
 )
-def test_the_address_that_is_kept(peer: str, said: str, kept: str | None) -> None:
+def test_only_a_valid_address_is_kept(peer: str, said: str, kept: str | None) -> None:
     assert Client(peer, "agent", said).ip == kept
 
 
-def test_the_functions_and_the_dashboard_say_for_whom_they_ask(access: Access, secrets: Secrets) -> None:
+def test_the_functions_and_the_dashboard_may_forward_a_clients_address(access: Access, secrets: Secrets) -> None:
     for shown in ({"apikey": secrets.secret_key}, {"x-runyard-forwarding-key": secrets.forwarding_key}):
         assert access.forwarded_for({**shown, "sb-forwarded-for": "203.0.113.9"}) == "203.0.113.9"
         assert access.forwarded_for({**shown, "sb-forwarded-for": " 203.0.113.9, 10.0.0.1"}) == "203.0.113.9"

@@ -41,7 +41,7 @@ def test_the_oldest_keys_are_forgotten_first() -> None:
 
 
 @pytest.mark.anyio
-async def test_passwords_are_checked_and_nobody_takes_as_long_as_somebody() -> None:
+async def test_only_the_right_password_matches_its_hash() -> None:
     passwords = Passwords(rounds=4)
     hashed = await passwords.hash("correct horse", owner="a")
     assert hashed.startswith("$2b$04$")
@@ -53,7 +53,7 @@ async def test_passwords_are_checked_and_nobody_takes_as_long_as_somebody() -> N
     passwords.close()
 
 
-def test_a_password_beyond_what_bcrypt_reads_is_refused() -> None:
+def test_passwords_too_long_for_bcrypt_or_too_short_are_refused() -> None:
     with pytest.raises(AuthError):
         check_strength("ü" * 37, 6)
     check_strength("ü" * 36, 6)
@@ -67,7 +67,7 @@ def test_addresses_are_cleaned() -> None:
     assert clean_email("root@localhost") == "root@localhost"
 
 
-def test_bans_last_as_long_as_they_say() -> None:
+def test_a_ban_ends_after_its_duration() -> None:
     short, long = ban_end("90m"), ban_end("1h45m0.5s")
     assert short is not None
     assert long is not None

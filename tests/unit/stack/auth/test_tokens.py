@@ -1,4 +1,4 @@
-"""Tokens and keys: what is believed, and what is not."""
+"""Tokens and keys: the accepted and the refused ones."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def ring(secrets: Secrets, clock: Clock) -> KeyRing:
     return KeyRing(secrets.signing_jwk, secrets.jwt_secret, ISSUER, clock)
 
 
-def test_what_is_signed_is_believed_until_it_ends(ring: KeyRing, clock: Clock) -> None:
+def test_a_signed_token_is_valid_until_it_expires(ring: KeyRing, clock: Clock) -> None:
     token = ring.sign(claims(role="worker", exp=int(clock()) + 60))
     assert ring.verify(token).role == "worker"
     clock.offset = 85
@@ -53,12 +53,12 @@ def test_legacy_tokens_are_believed(ring: KeyRing, secrets: Secrets) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_other_algorithms_are_not(ring: KeyRing, secrets: Secrets, algorithm: str) -> None:
+def test_tokens_with_another_algorithm_are_refused(ring: KeyRing, secrets: Secrets, algorithm: str) -> None:
     with pytest.raises(TokenError):
         ring.verify(signed(OctKey.import_key(secrets.jwt_secret), algorithm))
 
 
-def test_forgeries_are_not(ring: KeyRing, secrets: Secrets) -> None:
+def test_forged_tokens_are_refused(ring: KeyRing, secrets: Secrets) -> None:
     good = ring.sign(claims())
     stranger = ECKey.generate_key("P-256", private=True)
     kid = secrets.signing_jwk["kid"]
@@ -85,7 +85,7 @@ def test_forgeries_are_not(ring: KeyRing, secrets: Secrets) -> None:
         {"nbf": "x"},
     ],
 )
-def test_claims_that_make_no_sense(ring: KeyRing, bad: dict[str, object]) -> None:
+def test_tokens_with_invalid_claims_are_refused(ring: KeyRing, bad: dict[str, object]) -> None:
     with pytest.raises(TokenError) as refused:
         ring.verify(ring.sign(claims(**bad)))
     assert refused.value.is_claim

@@ -35,7 +35,7 @@ def test_a_clock_may_be_one_step_off(off: int, is_right: bool) -> None:
 @pytest.mark.parametrize(
     "code", ["", "1", "28708", "2870822", " 287082", "२८७०८२", "28708a", "\x00", "x" * 10_000, "\ud800"]
 )
-def test_what_is_no_code_matches_nothing(code: str) -> None:
+def test_an_invalid_code_matches_no_step(code: str) -> None:
     assert matching_step(SECRET, code, 59) is None
 
 

@@ -22,7 +22,7 @@ def opened(data: bytes, passphrase: str = PASSPHRASE) -> bytes:
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
-def test_content_of_every_size_comes_back(size: int) -> None:
+def test_content_of_every_size_is_restored(size: int) -> None:
     content = os.urandom(size)
     assert opened(sealed(content)) == content
 

@@ -51,7 +51,7 @@ def test_bindings_have_hosted_defaults() -> None:
     assert parse_binding({"schema": "x", "table": "t", "select": ["a", 1, "b"]}).select == ("a", "b")
 
 
-def test_wildcards_cover() -> None:
+def test_a_wildcard_covers_every_table() -> None:
     everything = parse_binding({"schema": "*", "table": "*"})
     assert everything.covers("a", "b")
     assert not parse_binding({"schema": "a", "table": "b"}).covers("a", "c")

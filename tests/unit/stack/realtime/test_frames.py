@@ -33,12 +33,12 @@ def test_version_two_is_an_array() -> None:
     assert json.loads(text) == ["1", "2", "realtime:a", "system", {}]
 
 
-def test_numbers_are_taken_as_references() -> None:
+def test_numbers_are_accepted_as_references() -> None:
     assert decode(Version.V2, '[1, 2, "t", "e", {}]') == Frame("1", "2", "t", "e", {})
 
 
 @given(st.text(), st.text(max_size=20), st.text(max_size=20))
-def test_what_a_client_says_is_read_back(payload: str, topic: str, event: str) -> None:
+def test_client_messages_are_decoded_unchanged(payload: str, topic: str, event: str) -> None:
     for version, message in (
         (Version.V1, {"topic": topic, "event": event, "payload": {"p": payload}, "ref": "1", "join_ref": "2"}),
         (Version.V2, ["2", "1", topic, event, {"p": payload}]),
@@ -52,7 +52,7 @@ def test_any_garbage_is_a_frame_or_refused(data: str | bytes, version: Version) 
         assert isinstance(decode(version, data), Frame)
 
 
-def test_a_json_broadcast_is_said_in_both_versions() -> None:
+def test_a_json_broadcast_is_encoded_in_both_versions() -> None:
     broadcast = UserBroadcast("e", b'{"n":1}', is_json=True)
     assert encode_user_broadcast(Version.V2, "t", broadcast, {"id": "x"}) == b'\x04\x01\x01\x0a\x01te{"id":"x"}{"n":1}'
     text = encode_user_broadcast(Version.V1, "t", broadcast, {"id": "x"})
@@ -60,7 +60,7 @@ def test_a_json_broadcast_is_said_in_both_versions() -> None:
     assert json.loads(text)["payload"] == {"type": "broadcast", "event": "e", "payload": {"n": 1}, "meta": {"id": "x"}}
 
 
-def test_a_binary_broadcast_cannot_be_said_in_version_one() -> None:
+def test_a_binary_broadcast_cannot_be_encoded_in_version_one() -> None:
     assert encode_user_broadcast(Version.V1, "t", UserBroadcast("e", b"\x00", is_json=False)) is None
 
 

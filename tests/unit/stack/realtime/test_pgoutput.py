@@ -36,5 +36,5 @@ def test_rows() -> None:
     assert decode(b"D" + OID + b"K" + row("1", None)) == RowChange("DELETE", 7, None, ("1", None), True)
 
 
-def test_other_messages_say_nothing() -> None:
+def test_other_messages_are_ignored() -> None:
     assert [decode(kind + bytes(20)) for kind in (b"T", b"O", b"Y", b"M")] == [None] * 4

@@ -64,7 +64,7 @@ def test_equal_claims_are_one_identity(verifier: TokenVerifier) -> None:
         (lambda: "eyJhbGciOiJub25lIn0.eyJyb2xlIjoiYW5vbiJ9.", "JwtSignerError"),
     ],
 )  # fmt: skip
-def test_tokens_that_prove_nothing(verifier: TokenVerifier, made: Any, code: str) -> None:
+def test_invalid_tokens_are_refused_with_a_code(verifier: TokenVerifier, made: Any, code: str) -> None:
     with pytest.raises(TokenRefused) as caught:
         verifier.identify(made())
     assert caught.value.code == code

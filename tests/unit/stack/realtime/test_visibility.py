@@ -1,7 +1,7 @@
 from stack.realtime.visibility import NOTHING, parse_snapshot
 
 
-def test_a_snapshot_sees_what_was_committed_before_it() -> None:
+def test_a_snapshot_sees_transactions_committed_before_it() -> None:
     snapshot = parse_snapshot("100:110:100,105")
     assert [xid for xid in range(98, 112) if snapshot.sees(xid)] == [98, 99, 101, 102, 103, 104, 106, 107, 108, 109]
 

@@ -33,7 +33,7 @@ async def value(connection: Connection, sql: str, *values: bytes | None) -> byte
 
 
 async def broken(*connections: Connection) -> None:
-    """Wait until the connections have noticed that they are gone."""
+    """Wait until the connections have noticed that they are closed."""
     async with asyncio.timeout(180):
         while not all(connection.is_broken for connection in connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -50,7 +50,7 @@ async def sleeping(database: Database) -> None:
     await eventually(is_running, every_seconds=0.01)
 
 
-async def test_a_transaction_goes_in_one_trip(connection: Connection) -> None:
+async def test_a_transaction_needs_one_round_trip(connection: Connection) -> None:
     statements = [Statement(b"begin"), Statement(b"select set_config('a.b', $1, true)", [b"x"])]
     results = await connection.run([*statements, Statement(b"select current_setting('a.b')"), Statement(b"commit")])
     assert results[2].get_value(0, 0) == b"x"
@@ -86,7 +86,7 @@ async def test_statements_that_are_not_used_are_forgotten(connection: Connection
     assert await value(connection, "select 0") == b"0"
 
 
-async def test_large_values_go_both_ways(connection: Connection) -> None:
+async def test_large_values_are_sent_and_received(connection: Connection) -> None:
     big = b"x" * 8_000_000
     assert await value(connection, "select $1::text", big) == big
 
@@ -152,7 +152,7 @@ async def test_the_pool_lends_no_more_than_it_has(pool: Pool) -> None:
     await pool.give_back(second)
 
 
-async def test_a_borrowed_connection_comes_back_outside_a_transaction(pool: Pool) -> None:
+async def test_a_borrowed_connection_is_returned_outside_a_transaction(pool: Pool) -> None:
     async with pool.connection() as connection:
         await connection.run((Statement(b"begin"), Statement(b"select set_config('role', 'anon', true)")))
     async with pool.connection() as again:
@@ -160,7 +160,7 @@ async def test_a_borrowed_connection_comes_back_outside_a_transaction(pool: Pool
         assert await value(again, "select current_user") == b"postgres"
 
 
-async def test_a_cancelled_request_takes_its_connection_with_it(pool: Pool, bare_database: Database) -> None:
+async def test_a_cancelled_request_frees_its_place_in_the_pool(pool: Pool, bare_database: Database) -> None:
     async def sleep() -> None:
         async with pool.connection() as connection:
             await value(connection, "select pg_sleep(30)")
@@ -189,7 +189,7 @@ async def test_the_pool_survives_a_lost_server(pool: Pool, bare_database: Databa
         assert await value(connection, "select 1") == b"1"
 
 
-async def test_nobody_there_is_said_at_once() -> None:
+async def test_an_unreachable_database_is_reported_at_once() -> None:
     pool = Pool("postgresql://nobody@127.0.0.1:1/none", size=1)
     for _ in range(3):
         with pytest.raises(DatabaseGone):

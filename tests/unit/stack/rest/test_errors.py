@@ -24,7 +24,7 @@ def error(code: str, message: str = "m", details: str | None = None) -> Database
         ("55P03", "x", 500), ("F0000", "x", 500), ("HV000", "x", 500), ("08006", "x", 503), ("RY401", "x", 400),
     ],
 )  # fmt: skip
-def test_a_status_for_each(code: str, message: str, status: int) -> None:
+def test_each_sqlstate_has_its_status(code: str, message: str, status: int) -> None:
     assert from_database(error(code, message), is_anonymous=False).status == status
 
 
@@ -43,7 +43,7 @@ def test_rights_depend_on_whether_one_is_signed_in() -> None:
         ("[]", "[]"),
     ],
 )
-def test_a_malformed_own_answer_says_what_is_wrong(message: str, details: str | None) -> None:
+def test_a_malformed_own_answer_is_reported_with_details_and_a_hint(message: str, details: str | None) -> None:
     found = from_database(error("PGRST", message, details), is_anonymous=True)
     assert (found.status, found.code) == (500, "PGRST121")
     assert found.details

@@ -1,4 +1,4 @@
-"""The query language: what is read, and that nothing written in it can break the reader."""
+"""The query language: its syntax is read, and nothing written in it can break the reader."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What answers ask for, and what is sent again."""
+"""The reactions that answers require, and the requests that are sent again."""
 
 import traceback
 from collections.abc import Awaitable, Callable
@@ -57,7 +57,7 @@ def test_each_answer_has_its_reaction(status: int, code: str, expected: type[Exc
     assert error.message == "m"
 
 
-def test_retry_after_is_heard_and_bounded() -> None:
+def test_retry_after_is_respected_up_to_a_limit() -> None:
     error = fault(429, {}, {"retry-after": "7"})
     assert isinstance(error, Retryable)
     assert error.retry_after_seconds == 7
@@ -107,7 +107,7 @@ async def test_a_fatal_answer_reaches_the_process_as_well() -> None:
     assert "revoked" in told[0].message
 
 
-async def test_a_sign_in_page_of_a_proxy_is_not_taken_for_the_project() -> None:
+async def test_a_redirect_to_a_proxys_sign_in_page_is_retryable() -> None:
     network = Network(lambda *_: (302, {}, {"location": "https://login.example"}))
     with pytest.raises(Retryable, match="redirect"):
         await network.transport().rpc("worker_claim", {})
@@ -161,13 +161,13 @@ async def test_a_function_without_an_answer_has_succeeded() -> None:
     assert await Network(lambda *_: httpx.Response(204)).transport().rpc("returns_void", {}) is None
 
 
-async def test_an_answer_that_cannot_be_unpacked_is_asked_for_again() -> None:
+async def test_an_answer_that_cannot_be_unpacked_is_retryable() -> None:
     broken = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"not gzip"))
     with pytest.raises(Retryable):
         await Network(lambda *_: broken).transport().rpc("worker_claim", {})
 
 
-async def test_what_could_not_be_read_is_not_told() -> None:
+async def test_an_unreadable_answer_is_not_quoted_in_the_error() -> None:
     secret = uuid4().hex
     with pytest.raises(Retryable) as raised:
         await Network(lambda *_: {"exists": secret, "body": [secret]}).server().state_get(REF, seconds=0)

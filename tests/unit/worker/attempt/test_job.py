@@ -1,4 +1,4 @@
-"""What a job is made of: its payload, its steps, its control, its hooks."""
+"""The parts of a job: its payload, its steps, its control, its hooks."""
 
 import asyncio
 import hashlib
@@ -103,7 +103,7 @@ def test_approval_is_by_content_not_by_name(tmp_path: Path) -> None:
 
 
 def approving(directory: Path, *, is_on: bool = True) -> Settings:
-    """Settings of a runner that approves what is in a directory."""
+    """Settings of a runner that approves the files in a directory."""
     return load_settings(
         environ={
             "WORKER_ID": "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11",
@@ -192,7 +192,7 @@ async def test_a_stopped_child_ends_the_step_with_the_stop(tmp_path: Path) -> No
 
 
 async def stopped_child(folder: Path, script: str, kind: CancelKind, *, is_changing: bool = False) -> int:
-    """Run a script until it is ready, ask it to stop, and return how it ended."""
+    """Run a script until it is ready, request its stop, and return its result."""
     control = JobControl(60)
     command = Command(("/bin/sh", "-c", script), folder, {"PATH": "/usr/bin:/bin"})
     running = asyncio.ensure_future(control.run_child(command, ignore, is_changing=is_changing))
@@ -215,12 +215,12 @@ async def test_an_engine_that_was_killed_in_a_change_leaves_it_to_a_person(tmp_p
     assert failure(caught.value).status is JobStatus.NEEDS_ATTENTION
 
 
-async def test_a_person_who_kills_an_engine_in_a_change_is_left_with_the_decision(tmp_path: Path) -> None:
+async def test_an_engine_killed_during_a_change_raises_engine_killed(tmp_path: Path) -> None:
     with pytest.raises(EngineKilled):
         await stopped_child(tmp_path, "touch ready; sleep 60", CancelKind.KILL, is_changing=True)
 
 
-async def test_no_child_is_started_once_a_stop_was_asked_for(tmp_path: Path) -> None:
+async def test_no_child_is_started_after_a_stop_was_requested(tmp_path: Path) -> None:
     control = JobControl(1)
     control.request(stop(CancelKind.KILL))
     with pytest.raises(JobCancelled):

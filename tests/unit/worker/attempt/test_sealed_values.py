@@ -1,4 +1,4 @@
-"""Sealed variables: what the command seals, the runner opens, and only in the place that it was sealed for."""
+"""Sealed variables: the runner opens a value that the command sealed, and only in the place that it was sealed for."""
 
 import base64
 from pathlib import Path
@@ -36,7 +36,7 @@ def given(key: dict[str, str], value: Any = SECRET, **more: Any) -> GivenVariabl
 
 
 @pytest.mark.parametrize("value", [SECRET, "", "ä\n", {"user": "me", "list": [1, None]}, 7, None])
-def test_a_value_comes_out_as_it_went_in(key: dict[str, str], keys: Keys, value: Any) -> None:
+def test_a_sealed_value_is_opened_unchanged(key: dict[str, str], keys: Keys, value: Any) -> None:
     _, (opened,) = keys.open_all([given(key, value)])
     assert opened.value == value
     assert SECRET.encode() not in base64.b64decode(given(key).value)

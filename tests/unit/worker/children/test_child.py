@@ -96,7 +96,7 @@ async def test_a_stubborn_child_gets_exactly_one_sigint_and_is_then_killed(tmp_p
     assert child.is_killed
 
 
-async def test_daemons_of_the_group_end_with_their_leader_and_do_not_hold_the_pipe(tmp_path: Path) -> None:
+async def test_daemons_of_the_group_end_with_their_leader_and_do_not_block_the_pipe(tmp_path: Path) -> None:
     out = Collected()
     child = Child.start(shell("sleep 1000 & echo $!; exit 0", tmp_path))
     async with asyncio.timeout(180):

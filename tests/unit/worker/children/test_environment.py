@@ -22,7 +22,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_a_job_may_not_set(name: str) -> None:
+def test_a_job_may_not_set_a_forbidden_variable(name: str) -> None:
     with pytest.raises(JobFailed) as caught:
         job_variables({name: "x", "FINE": "y"})
     assert caught.value.code == "forbidden_variable"
@@ -31,7 +31,7 @@ def test_a_job_may_not_set(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A B", "A=B", "1A", "A\n", "é"])
-def test_names_that_are_no_names_are_refused(name: str) -> None:
+def test_invalid_variable_names_are_refused(name: str) -> None:
     with pytest.raises(JobFailed):
         job_variables({name: "x"})
 
@@ -113,7 +113,7 @@ def test_a_child_cannot_read_the_runners_own_environment(how: str, is_seen: bool
         ("4:memory:/docker/abc", "memory/memory.oom_control"),
     ],
 )
-def test_what_the_kernel_ended_for_want_of_memory_is_counted(tmp_path: Path, own: str, file: str) -> None:
+def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path, own: str, file: str) -> None:
     (tmp_path / "own").write_text(own)
     assert memory_kills(tmp_path / "groups", tmp_path / "own") == 0
     counter = tmp_path / "groups" / file

@@ -1,4 +1,4 @@
-"""A container's first process and the runner's own environment hold no token that a job could read."""
+"""A container's first process and the runner's own environment contain no token that a job could read."""
 
 import os
 import subprocess

@@ -55,14 +55,14 @@ async def test_output_exit_code_and_environment_pass_through(place: Place, way: 
 
 
 @pytest.mark.parametrize("way", IsolationWay)
-async def test_a_child_that_is_killed_is_told_from_one_that_ends(place: Place, way: str) -> None:
+async def test_a_killed_child_reports_its_signal(place: Place, way: str) -> None:
     isolation = place.isolation(way)
     assert (await run(isolation, place, "kill -9 $$"))[0] == -9
     assert (await run(isolation, place, "kill -15 $$"))[0] == -15
 
 
 @pytest.mark.parametrize("way", IsolationWay)
-async def test_a_program_that_is_missing_is_said_as_without_a_sandbox(place: Place, way: str) -> None:
+async def test_a_missing_program_raises_the_same_error_as_without_a_sandbox(place: Place, way: str) -> None:
     with pytest.raises(FileNotFoundError):
         place.isolation(way).enclose(place.command("no-such-program"), place.root)
 
@@ -165,12 +165,12 @@ async def test_it_sees_the_places_that_the_page_lists(place: Place, way: str) ->
 
 
 @pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])
-async def test_what_the_operator_names_is_seen_and_no_more_of_it_than_he_said(place: Place, way: str) -> None:
+async def test_a_child_sees_paths_named_by_the_operator_with_the_rights_he_gave(place: Place, way: str) -> None:
     shared, home = place.base / "shared", place.base / "home"
     (shared / "mirror").write_text("providers")
     more = {
         "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(home / "credentials"),
-        # The secrets lie in it: they stay covered.
+        # The secrets are in it: they stay covered.
         "RUNYARD__ENGINE__ISOLATION__WRITABLEPATHS": str(place.base),
     }
     isolation = place.isolation(way, **more)
@@ -201,7 +201,7 @@ async def test_it_ends_neither_the_runner_nor_another_job(place: Place, way: str
 
 
 @pytest.mark.parametrize("way", IsolationWay)
-async def test_nothing_outlives_it_not_even_what_left_its_session_and_environment(place: Place, way: str) -> None:
+async def test_no_process_outlives_its_child_even_in_another_session_and_environment(place: Place, way: str) -> None:
     isolation = place.isolation(way)
     mark = f"2{uuid.uuid4().int % 10**8:08}"
     escape = " ".join(
@@ -246,7 +246,7 @@ async def test_an_interrupt_while_it_starts_is_kept_for_it(place: Place, way: st
     async with asyncio.timeout(180):
         assert await child.run(Collected()) == -signal.SIGINT
     isolation.end(place.root)
-    # Whatever the tests themselves were started with: a shell ignores interrupts for what it starts in the background.
+    # However the tests themselves were started: a shell ignores interrupts for its background processes.
     _, said = await run(isolation, place, "grep -E '^Sig(Blk|Ign)' /proc/self/status")
     assert [int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1 for line in said.splitlines()] == [0, 0]
 
@@ -308,7 +308,7 @@ def test_an_ordinary_user_s_jobs_are_isolated_as_well(place: Place, way: str) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
-def test_a_way_that_leaves_the_secrets_in_reach_is_none(place: Place) -> None:
+def test_an_isolation_that_leaves_the_secrets_readable_is_not_used(place: Place) -> None:
     place.isolation("user")
     place.token.parent.chmod(0o755)
     place.token.chmod(0o644)
@@ -319,12 +319,12 @@ def test_a_way_that_leaves_the_secrets_in_reach_is_none(place: Place) -> None:
 
 
 @pytest.mark.parametrize("way", IsolationWay)
-def test_a_folder_of_programs_that_is_not_there_is_in_nobodys_way(place: Place, way: str) -> None:
+def test_a_missing_folder_of_programs_does_not_prevent_isolation(place: Place, way: str) -> None:
     missing = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": f"{place.token}/below,/nonexistent"}
     assert place.isolation(way, **missing).way == way
 
 
-def test_a_machine_that_cannot_says_why_for_each_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_isolation_reports_the_reason(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     found = find_isolation(place.settings("bubblewrap"), {})
     assert found.way is None

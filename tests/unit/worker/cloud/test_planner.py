@@ -42,7 +42,9 @@ memories = st.builds(Memory, moments, moments, st.integers(0, 2), moments)
 
 
 @given(limits(), loads(), memories)
-def test_never_below_what_runs_and_never_above_the_maximum(limit: Limits, load: Load, memory: Memory) -> None:
+def test_the_task_count_is_never_below_busy_tasks_or_above_the_maximum(
+    limit: Limits, load: Load, memory: Memory
+) -> None:
     decision = plan(limit, load, memory, NOW)
     if decision.verdict is not Verdict.HOLD:
         assert decision.desired >= load.busy_tasks
@@ -62,7 +64,9 @@ def test_explains_itself(limit: Limits, load: Load, memory: Memory) -> None:
 
 
 @given(limits(), loads(), memories)
-def test_a_runner_that_takes_no_jobs_is_not_woken_by_waiting_ones(limit: Limits, load: Load, memory: Memory) -> None:
+def test_a_runner_that_accepts_no_jobs_is_not_scaled_up_for_waiting_ones(
+    limit: Limits, load: Load, memory: Memory
+) -> None:
     load = replace(load, takes_jobs=False, running=0, busy_tasks=0)
     assert plan(limit, load, memory, NOW).verdict is not Verdict.UP
 
@@ -83,7 +87,7 @@ def test_a_sawtooth_queue_does_not_make_it_flap(burst: int, period_ticks: int, r
 
 
 @given(limits(), st.integers(0, 20), st.integers(0, 5))
-def test_settles_and_then_holds(limit: Limits, waiting: int, desired: int) -> None:
+def test_the_task_count_settles_under_a_constant_load(limit: Limits, waiting: int, desired: int) -> None:
     """The same load gives the same number for ever, once the idle time is over."""
     memory = Memory()
     for tick in range(400):
@@ -94,7 +98,7 @@ def test_settles_and_then_holds(limit: Limits, waiting: int, desired: int) -> No
     assert decision.verdict is Verdict.HOLD
 
 
-def test_goes_to_zero_after_the_idle_time_and_wakes_at_once() -> None:
+def test_an_idle_runner_is_scaled_to_zero_after_the_idle_time_and_up_again_at_once() -> None:
     limit = Limits(idle_seconds=300)
     idle = Load(desired=1, connected=1, waiting=0, running=0, busy_tasks=0)
     first = plan(limit, idle, Memory(), NOW)

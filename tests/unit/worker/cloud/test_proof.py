@@ -1,4 +1,4 @@
-"""In which clouds a runner says that it can act."""
+"""The clouds in which a runner reports that it can act."""
 
 import asyncio
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_token_file_that_cannot_be_read_is_no_right(
     assert str(tmp_path / "none") in proof.why
 
 
-def test_whoever_aws_knows_can_act_there(no_rights: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_with_valid_aws_credentials_can_act_in_aws(no_rights: None, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -59,7 +59,7 @@ def test_whoever_aws_knows_can_act_there(no_rights: None, monkeypatch: pytest.Mo
 
 
 @pytest.mark.anyio
-async def test_the_fact_follows_rights_that_come_and_go() -> None:
+async def test_the_reported_clouds_follow_changes_of_the_rights() -> None:
     process_status, told, clock = ProcessStatus(), [], HandClock()
     proofs = [Proof(why="none"), Proof(arn="arn:aws:x"), Proof(arn="arn:aws:x"), Proof(why="expired")]
     watching = asyncio.ensure_future(

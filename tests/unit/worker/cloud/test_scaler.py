@@ -46,7 +46,7 @@ async def test_without_rights_it_leaves_the_organisation_to_others(
 @pytest.mark.parametrize(
     "broken", [{"memory": {"started_at": "x"}}, {"memory": {"boot_failures": "x"}}, {"limits": {"other": 1}}]
 )
-async def test_what_cannot_be_read_costs_only_that_runner(broken: dict[str, Any]) -> None:
+async def test_an_unreadable_entry_affects_only_its_own_runner(broken: dict[str, Any]) -> None:
     def answer(name: str, _: dict[str, Any]) -> Any:
         given = [ENTRY | broken, ENTRY | {"worker_id": "good"}]
         return {"has_cloud": True, "workers": given} if name == "worker_scaling_inputs" else None

@@ -1,4 +1,4 @@
-"""What a lifecycle job's payload says about its target."""
+"""The target in a lifecycle job's payload."""
 
 from typing import Any
 
@@ -24,6 +24,8 @@ LIFECYCLE: dict[str, Any] = {
         ("", "", ""),
     ],
 )
-def test_the_image(own: str, repository: str, image: str) -> None:
+def test_the_image_is_the_runners_own_or_the_repositorys_with_the_version(
+    own: str, repository: str, image: str
+) -> None:
     payload = {"lifecycle": LIFECYCLE | {"image": own}}
     assert Target.from_payload(payload, "http://127.0.0.1:54321", repository).image == image

@@ -12,7 +12,7 @@ Answer = tuple[int, Any]
 
 
 class DockerApi:
-    """Remembers what it was asked, and runs the containers."""
+    """Records the requests, and runs the containers."""
 
     def __init__(self, bin_folder: Path) -> None:
         self.bin_folder = bin_folder

@@ -74,7 +74,7 @@ class KubernetesApi:
         if name not in self.boxes:
             return 200, {**self.jobs[name], "status": {}}
         code = self.boxes[name].exit_code()
-        # As the Job controller of old does: a pod that is only asked to leave counts as failed at once.
+        # As the Job controller of old does: a pod whose deletion is only requested counts as failed at once.
         code = 1 if code is None and name in self.leaving else code
         status = {"active": 1} if code is None else {"succeeded": 1} if code == 0 else {"failed": 1}
         return 200, {**self.jobs[name], "status": status}

@@ -1,4 +1,4 @@
-"""What the stand-in APIs run in place of a container: a real process with the container's environment."""
+"""Processes that the stand-in APIs run in place of containers: real ones, with the container's environment."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ class Box:
             self.process.send_signal(getattr(signal, name))
 
     def wait(self) -> int:
-        """Return the exit code the way a container runtime tells it."""
+        """Return the exit code the way a container runtime reports it."""
         code = self.process.wait()
         return code if code >= 0 else 128 - code
 
@@ -34,7 +34,7 @@ class Box:
 
 
 def write_executor(folder: Path, script: str) -> Path:
-    """Write a `runyard-worker` that does what the test needs."""
+    """Write a `runyard-worker` with the behaviour that the test needs."""
     folder.mkdir(exist_ok=True)
     file = folder / "runyard-worker"
     file.write_text(f"#!/bin/sh\n{script}\n")

@@ -30,7 +30,7 @@ def address(docker: DockerApi) -> Iterator[str]:
         yield address
 
 
-async def test_the_executor_runs_and_tells_its_exit_code(
+async def test_the_executor_runs_and_reports_its_exit_code(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:
     settings = make_settings(
@@ -140,7 +140,7 @@ async def test_a_dead_container_is_started_once_more_beside_its_files(
     await dispatcher.close()
 
 
-async def test_a_docker_that_does_not_answer_is_not_taken_for_a_container_that_is_gone(
+async def test_an_unreachable_docker_is_not_mistaken_for_a_missing_container(
     order: Order, make_settings: MakeSettings
 ) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
@@ -152,7 +152,7 @@ async def test_a_docker_that_does_not_answer_is_not_taken_for_a_container_that_i
 @pytest.mark.parametrize(
     ("image", "words"), [("absent", "pull access denied"), ("locked/runner", "authentication required")]
 )
-async def test_an_image_that_cannot_be_had_gives_the_job_back_with_words_and_a_remedy(
+async def test_an_unavailable_image_is_reported_with_the_registrys_message_and_a_remedy(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings, image: str, words: str
 ) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE=image))
@@ -164,7 +164,7 @@ async def test_an_image_that_cannot_be_had_gives_the_job_back_with_words_and_a_r
 
 
 @pytest.mark.parametrize("is_local", ["true", "false"])
-async def test_a_probe_says_what_is_still_lacking(
+async def test_a_probe_reports_a_missing_image_or_an_unreachable_docker(
     docker: DockerApi, address: str, make_settings: MakeSettings, is_local: str
 ) -> None:
     for host, image, code in (
@@ -184,7 +184,7 @@ async def test_a_probe_says_what_is_still_lacking(
         await dispatcher.close()
 
 
-async def test_no_docker_fails_the_job_with_words(order: Order, make_settings: MakeSettings) -> None:
+async def test_an_unreachable_docker_fails_the_start_with_a_message(order: Order, make_settings: MakeSettings) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
     with pytest.raises(RunnerUnfit, match="Docker could not start"):
         await dispatcher.start(order)
@@ -277,7 +277,7 @@ def test_memory_is_read_as_people_write_it(text: str, amount: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1 MB", "1 XB"])
-def test_memory_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_amount_of_memory_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         parse_bytes(text)
 
@@ -299,7 +299,7 @@ async def test_the_engines_of_an_image_are_read_off_its_label(
     await dispatcher.close()
 
 
-async def test_a_docker_that_is_away_tells_of_no_engines(make_settings: MakeSettings) -> None:
+async def test_an_unreachable_docker_reports_no_engines(make_settings: MakeSettings) -> None:
     dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
     assert await dispatcher.engines() is None
     await dispatcher.close()

@@ -84,7 +84,7 @@ async def test_a_task_runs_with_one_job_s_credential_and_can_be_stopped(settings
 
 
 class Telling:
-    """An ECS that tells of a task in its own time."""
+    """An ECS that reports a task with a delay."""
 
     def __init__(self, *answers: dict[str, Any] | None) -> None:
         self.answers = list(answers)
@@ -98,7 +98,7 @@ def stopped(**facts: Any) -> dict[str, Any]:
     return {"lastStatus": "STOPPED", "containers": [{"name": "executor"}], **facts}
 
 
-async def test_a_task_that_ecs_does_not_tell_of_yet_is_not_lost() -> None:
+async def test_a_task_that_ecs_does_not_report_yet_is_not_lost() -> None:
     ended = stopped(
         containers=[{"name": "executor", "exitCode": 7}], stoppedReason="Essential container in task exited"
     )
@@ -122,14 +122,14 @@ async def test_a_task_that_stays_unknown_is_lost() -> None:
         ({"stoppedReason": "ResourceInitializationError: no route", "stopCode": "TaskFailedToStart"}, "dispatcher"),
     ],
 )
-async def test_a_task_that_never_began_is_the_runner_s_lack(facts: dict[str, str], code: str) -> None:
+async def test_a_task_that_never_began_is_reported_as_the_runners_problem(facts: dict[str, str], code: str) -> None:
     execution = EcsExecution(Telling(stopped(**facts)), "jobs", "arn", "executor", HandClock())
     with pytest.raises(RunnerUnfit, match=facts["stoppedReason"]) as caught:
         await execution.wait()
     assert caught.value.code == code
 
 
-async def test_a_task_without_an_exit_code_is_lost_with_ecs_s_words() -> None:
+async def test_a_task_without_an_exit_code_is_lost_with_the_message_of_ecs() -> None:
     task = stopped(stoppedReason="Host EC2 terminated", containers=[{"name": "executor", "reason": "OutOfMemoryError"}])
     execution = EcsExecution(Telling(task), "jobs", "arn", "executor", HandClock())
     assert await execution.wait() == LOST
@@ -149,7 +149,7 @@ async def test_a_task_on_ec2_has_a_role_and_no_public_address(
     assert request["overrides"]["taskRoleArn"] == "arn:aws:iam::1:role/deployer"
 
 
-async def test_a_task_of_an_earlier_process_is_found_by_who_started_it(settings: Settings, order: Order) -> None:
+async def test_a_task_of_an_earlier_process_is_found_by_its_starter(settings: Settings, order: Order) -> None:
     first, second = EcsDispatcher(settings, clock=QuickClock()), EcsDispatcher(settings, clock=QuickClock())
     execution = await first.start(order)
     found = await second.find(order.name)
@@ -163,7 +163,7 @@ async def test_a_task_of_an_earlier_process_is_found_by_who_started_it(settings:
     assert await second.find("runyard-job-1-1") is None
 
 
-async def test_a_task_definition_that_is_not_there_fails_the_job(
+async def test_a_missing_task_definition_fails_the_start(
     subnet: str, make_settings: MakeSettings, order: Order
 ) -> None:
     settings = make_settings(
@@ -196,6 +196,6 @@ async def test_the_documented_rights_are_those_of_the_calls(settings: Settings, 
     await dispatcher.close()
     page = (PROJECT / "docs/runner/dispatchers.md").read_text()
     (sentence,) = re.findall(r"The runner's role\s+needs (.*?) for the definition's roles", page, re.DOTALL)
-    # Not calls of ours: what AWS asks for beside them.
+    # Not calls of ours: rights that AWS requires beside them.
     implied = {"ecs:TagResource", "iam:PassRole"}
     assert set(re.findall(r"`(\w+:\w+)`", sentence)) == made | implied

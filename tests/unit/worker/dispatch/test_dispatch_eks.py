@@ -93,7 +93,7 @@ def settings(
 
 
 def self_described(access: Any) -> dict[str, Any]:
-    """What EKS says of the cluster, but for its certificate: this API server speaks plainly."""
+    """Return EKS's description of the cluster without its certificate: this API server uses no TLS."""
     found = access.session.client("eks").describe_cluster(name=access.cluster)["cluster"]
     return {name: value for name, value in found.items() if name != "certificateAuthority"}
 
@@ -124,7 +124,7 @@ async def test_a_token_is_renewed_before_it_is_old(settings: Settings, gatekeepe
     await dispatcher.close()
 
 
-async def test_a_cluster_that_is_not_there_is_said_in_aws_s_words(
+async def test_a_missing_cluster_is_reported_with_the_message_of_aws(
     aws: str, make_settings: MakeSettings, order: Order
 ) -> None:
     settings = make_settings(
@@ -136,7 +136,7 @@ async def test_a_cluster_that_is_not_there_is_said_in_aws_s_words(
     assert (caught.value.code, "eks:DescribeCluster" in caught.value.hint) == ("dispatcher", True)
 
 
-async def test_no_aws_rights_are_said_before_any_job_begins(
+async def test_missing_aws_credentials_are_reported_before_any_job_begins(
     settings: Settings, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("boto3.session.Session.get_credentials", lambda _: None)

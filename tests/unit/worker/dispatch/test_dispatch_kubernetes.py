@@ -128,7 +128,7 @@ async def test_an_executor_that_still_saves_its_state_is_not_lost(
         return len(clock.naps) >= 10
 
     await eventually(has_napped, every_seconds=0)
-    # This clock goes as fast as it is asked, and the executor has the machine's time.
+    # This clock advances with each call, and the executor runs in the machine's time.
     clock.time -= 1_000_000
     assert not waiting.done(), "the pod counts as failed, and its executor works on"
     save.touch()
@@ -136,7 +136,7 @@ async def test_an_executor_that_still_saves_its_state_is_not_lost(
     await dispatcher.close()
 
 
-async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
+async def test_a_pod_on_a_silent_node_is_given_up_as_lost(
     cluster: KubernetesApi, order: Order, settings: Settings, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
@@ -151,7 +151,7 @@ async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
     await dispatcher.close()
 
 
-async def test_a_used_up_quota_is_said_in_the_cluster_s_words(
+async def test_an_exceeded_quota_is_reported_with_the_clusters_message(
     cluster: KubernetesApi, order: Order, settings: Settings
 ) -> None:
     cluster.problem_event = 'pods "x" is forbidden: exceeded quota: small'
@@ -163,7 +163,7 @@ async def test_a_used_up_quota_is_said_in_the_cluster_s_words(
     await dispatcher.close()
 
 
-async def test_a_pod_that_no_node_takes_is_given_up_in_the_scheduler_s_words(
+async def test_a_pod_that_no_node_accepts_is_given_up_with_the_schedulers_message(
     cluster: KubernetesApi, order: Order, settings: Settings
 ) -> None:
     write_executor(cluster.bin_folder, "sleep 600")
@@ -187,7 +187,7 @@ async def test_an_api_that_fails_for_a_while_ends_nothing(
     await dispatcher.close()
 
 
-async def test_pods_are_placed_and_equipped_as_the_settings_say(
+async def test_pods_are_placed_and_equipped_according_to_the_settings(
     cluster: KubernetesApi, order: Order, settings: Settings, make_settings: MakeSettings
 ) -> None:
     wanted = make_settings(
@@ -247,9 +247,7 @@ async def test_a_job_that_somebody_deleted_counts_as_lost(
     await dispatcher.close()
 
 
-async def test_an_image_that_cannot_be_had_is_not_waited_for(
-    cluster: KubernetesApi, order: Order, settings: Settings
-) -> None:
+async def test_an_unavailable_image_is_not_waited_for(cluster: KubernetesApi, order: Order, settings: Settings) -> None:
     write_executor(cluster.bin_folder, "sleep 600")
     cluster.waiting_reason = "ImagePullBackOff"
     dispatcher = KubernetesDispatcher(settings)
@@ -274,7 +272,7 @@ async def test_a_right_that_is_missing_is_an_answer_before_any_job_begins(
     await dispatcher.close()
 
 
-async def test_no_cluster_fails_the_job_with_words(
+async def test_a_missing_cluster_configuration_fails_the_start_with_a_message(
     order: Order, make_settings: MakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))

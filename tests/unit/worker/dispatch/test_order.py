@@ -1,4 +1,4 @@
-"""What an executor is told of its runner's settings, and what it is not."""
+"""The settings that a runner passes to an executor, and those that it withholds."""
 
 from worker.dispatch import Order
 from worker.dispatch.order import passed_variables, whole_environment

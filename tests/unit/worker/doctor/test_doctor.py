@@ -1,4 +1,4 @@
-"""The doctor's eyes: each check sees what is wrong and knows what to do."""
+"""The doctor's checks: each one finds its problem and names a remedy."""
 
 import email.utils
 import os
@@ -16,7 +16,7 @@ NOW = 1_800_000_000.0
 
 
 def fake_engine(folder: Path, name: str, script: str) -> None:
-    """Write an executable that stands in for an engine."""
+    """Write an executable in the place of an engine."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
@@ -41,7 +41,7 @@ def test_a_directory_that_others_may_write_is_a_warning(tmp_path: Path) -> None:
     assert "chmod 700" in check.remedy
 
 
-def test_a_directory_that_cannot_be_is_a_failure(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_exist_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     check = directory("Working directory", tmp_path / "file" / "below")
     assert check.verdict is Verdict.FAIL
@@ -54,7 +54,7 @@ def test_a_runner_that_is_root_is_a_warning(monkeypatch: pytest.MonkeyPatch, uid
     assert user().verdict is verdict
 
 
-def test_disk_is_looked_at_where_the_directory_will_be(tmp_path: Path) -> None:
+def test_free_disk_space_is_measured_for_a_directory_that_does_not_exist_yet(tmp_path: Path) -> None:
     assert "GB free" in disk(tmp_path / "not" / "yet").seen
 
 
@@ -66,7 +66,9 @@ def test_engines_come_from_the_additional_directories_first(tmp_path: Path, monk
     assert "tofu 2.0.0" in engines([tmp_path / "more"]).seen
 
 
-def test_no_engine_fails_and_a_broken_one_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_a_failure_and_a_broken_one_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("RUNYARD_ENGINE_CACHE", str(tmp_path / "cache"))
     missing = engines([])
@@ -91,7 +93,7 @@ def test_each_network_error_has_its_own_remedy(error: httpx.HTTPError, words: st
     assert words in remedy_for(error, "https://nowhere.example")
 
 
-def test_the_last_word_counts() -> None:
+def test_the_summary_counts_failed_checks() -> None:
     good, bad = Check("a", Verdict.OK, ""), Check("b", Verdict.FAIL, "", "x")
     assert summary([good]) == "The runner is ready to work."
     assert "1 to put right" in summary([good, bad])

@@ -1,4 +1,4 @@
-"""The doctor tries as a job what the table of docs/runner/isolation.md promises, in each kind of isolation that this machine has."""
+"""The doctor tries, as a job, the promises in the table of docs/runner/isolation.md, in each kind of isolation that this machine has."""
 
 import os
 
@@ -35,7 +35,7 @@ def cell(promise: Promise, way: IsolationWay | None) -> str:
     return "Linux 6.12" if promise.least_landlock and way is not IsolationWay.LANDLOCK else "yes"
 
 
-def test_the_documented_table_is_what_the_doctor_tries() -> None:
+def test_the_documented_table_matches_the_doctors_checks() -> None:
     tried = {promise.name: [cell(promise, way) for way in COLUMNS] for promise in PROMISES}
     assert {name: kinds for name, kinds in table().items() if set(kinds) != {"no"}} == tried
 

@@ -1,4 +1,4 @@
-"""Versions, plan summaries and outputs: pure readings of what an engine says."""
+"""Versions, plan summaries and outputs: pure readings of an engine's output."""
 
 import hashlib
 import json
@@ -77,12 +77,12 @@ def test_a_summary_has_no_values() -> None:
     assert sorted(sensitive_texts(PLAN)) == ["deep-secret", "old-password"]
 
 
-def test_drift_is_what_a_refresh_only_plan_found() -> None:
+def test_drift_is_read_from_a_refresh_only_plan() -> None:
     assert summarise(PLAN, is_refresh_only=True)["update"] == 1
     assert not summarise({}, is_refresh_only=True)["has_changes"]
 
 
-def test_sensitive_outputs_are_named_but_not_told() -> None:
+def test_sensitive_outputs_are_listed_without_values() -> None:
     outputs = {
         "pw": {"sensitive": True, "type": "string", "value": "hunter2"},
         "url": {"sensitive": False, "type": "string", "value": "https://x"},
@@ -106,12 +106,12 @@ FITTING = [None, "", "1.12.6", "v1.12.6", "= 1.12.6", ">=1.10,<2", ">= 1.10, < 2
 
 
 @pytest.mark.parametrize("required", FITTING)
-def test_versions_that_fit(required: str | None) -> None:
+def test_a_version_that_meets_the_requirement_is_chosen(required: str | None) -> None:
     assert choose_version(THERE[:1], required).version == "1.12.6"
 
 
 @pytest.mark.parametrize("required", ["1.12.5", ">=2", "~> 1.11.0", "<1.12"])
-def test_versions_that_do_not_fit(required: str) -> None:
+def test_a_requirement_that_no_version_meets_fails_the_job(required: str) -> None:
     with pytest.raises(JobFailed) as caught:
         choose_version(THERE[:1], required)
     assert caught.value.code == "engine_version"

@@ -1,4 +1,4 @@
-"""Facts of a folder of code: what is a block and what only looks like one."""
+"""Facts of a folder of code: blocks, and text that only looks like one."""
 
 import json
 from pathlib import Path

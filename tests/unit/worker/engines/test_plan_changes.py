@@ -1,4 +1,4 @@
-"""A plan by attribute: old and new, what is not known yet, and no secret."""
+"""A plan by attribute: old, new and unknown values, and no secret."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def lines(resource: dict[str, Any]) -> dict[str, tuple[str | None, str | None]]:
     return {each["path"]: (each["before"], each["after"]) for each in resource["attributes"]}
 
 
-def test_only_what_differs_is_listed_by_the_path_that_people_write() -> None:
+def test_only_changed_attributes_are_listed_by_readable_paths() -> None:
     found = changed(
         {"n": 3, "same": True, "tags": {"a": "x"}, "ports": [80, 90]},
         {"n": 5, "same": True, "tags": {"a": "x", "cost": "y"}, "ports": [80]},
@@ -34,7 +34,7 @@ def test_only_what_differs_is_listed_by_the_path_that_people_write() -> None:
     assert (found["action"], found["unchanged"]) == ("update", 3)
 
 
-def test_what_is_not_known_yet_is_said_to_be_so() -> None:
+def test_unknown_values_are_marked_as_unknown() -> None:
     found = changed({"id": "a"}, {}, after_unknown={"id": True, "all": {"inner": True}, "list": [True]})
     assert lines(found) == {"all.inner": (None, None), "id": ('"a"', None), "list[0]": (None, None)}
     assert all(each["is_unknown"] for each in found["attributes"])
@@ -62,14 +62,14 @@ def test_a_changed_secret_is_listed_and_an_unchanged_one_is_not() -> None:
     assert [(each["path"], each["is_sensitive"]) for each in found["attributes"]] == [("b", True)]
 
 
-def test_what_the_runner_knows_to_be_secret_is_masked_everywhere() -> None:
+def test_known_secrets_are_masked_everywhere() -> None:
     change = {"actions": ["create"], "before": None, "after": {"url": "https://hunter2@host"}}
     plan = {"resource_changes": [{"address": "x.a", "change": change}]}
     found = changes_of(plan, lambda text: text.replace("hunter2", "***"))
     assert "hunter2" not in json.dumps(found)
 
 
-def test_what_forces_a_replacement_is_marked() -> None:
+def test_attributes_that_force_a_replacement_are_marked() -> None:
     found = changed({"a": 1, "b": [1]}, {"a": 2, "b": [2]}, actions=["delete", "create"], replace_paths=[["b", 0]])
     assert [each["path"] for each in found["attributes"] if each.get("forces_replacement")] == ["b[0]"]
     assert found["action"] == "replace"

@@ -21,7 +21,7 @@ def plan(**change: Any) -> dict[str, Any]:
     }
 
 
-def test_order_and_what_stays_as_it_is_do_not_count() -> None:
+def test_order_and_unchanged_resources_do_not_affect_the_digest() -> None:
     first, second = plan(noise=1), plan(noise=2)
     del first["resource_changes"][1]["change"]["noise"]
     del second["resource_changes"][1]["change"]["noise"]

@@ -19,7 +19,7 @@ HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fc
     ("name", "version", "does"),
     [("tofu", "1.12.6", True), ("tofu", "1.10.0", True), ("tofu", "1.9.1", False), ("terraform", "1.13.0", False)],
 )
-def test_only_an_engine_that_locks_the_cache_itself_is_let_in_at_once(name: str, version: str, does: bool) -> None:
+def test_only_recent_opentofu_locks_the_cache_itself(name: str, version: str, does: bool) -> None:
     assert locks_itself(FoundEngine(EngineName(name), Path("/x"), version)) is does
 
 

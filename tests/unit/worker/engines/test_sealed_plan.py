@@ -1,4 +1,4 @@
-"""A plan is sealed once, and what differs from it is never handed to an engine."""
+"""A plan is sealed once, and a plan that differs from it is never passed to an engine."""
 
 import hashlib
 import subprocess
@@ -27,7 +27,7 @@ def test_a_saved_plan_must_be_the_one_that_the_job_names(tmp_path: Path) -> None
     assert space.plan_file.read_bytes() == PLAN
 
 
-def test_a_job_that_names_no_digest_takes_the_saved_plan(tmp_path: Path) -> None:
+def test_a_job_without_a_digest_uses_the_saved_plan(tmp_path: Path) -> None:
     space = open_workspace(tmp_path, kind=JobType.APPLY, plan_job_id=7)
     load_sealed(space, PLAN)
     assert sealed_bytes(space) == PLAN

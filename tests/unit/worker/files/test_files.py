@@ -46,7 +46,7 @@ def test_paths_that_could_lead_elsewhere_are_refused(path: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_whatever_is_accepted_stays_below_the_root(path: str) -> None:
+def test_every_accepted_path_stays_below_the_root(path: str) -> None:
     try:
         names = split_path(path)
     except JobFailed:
@@ -153,7 +153,7 @@ def test_a_zip_is_unpacked_and_a_hostile_one_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "evil").exists()
 
 
-def test_something_that_is_no_archive_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.tgz").write_bytes(b"not an archive at all")
     (tmp_path / "out").mkdir()
     with pytest.raises(JobFailed) as caught:

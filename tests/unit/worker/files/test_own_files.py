@@ -1,4 +1,4 @@
-"""What the runner reads and writes in a job's folder is in that folder, whatever the job has put there."""
+"""The runner reads and writes only inside a job's folder, whatever the job has put there."""
 
 import os
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_replacing_a_folder_fails_and_leaves_nothing_behind(root: Path) -> None:
     assert sorted(each.name for each in (root / "source").iterdir()) == ["module", "token"]
 
 
-def test_removing_follows_no_link_and_bears_a_missing_file(root: Path) -> None:
+def test_removing_follows_no_link_and_tolerates_a_missing_file(root: Path) -> None:
     outside = root.parent / "outside"
     (root / "folder").symlink_to(outside)
     for path in (root / "folder/plan", root / "nothing"):

@@ -23,7 +23,7 @@ from worker.process_status import ProcessStatus
 from worker.running.table import JobTable
 
 pytestmark = pytest.mark.anyio
-# The shortest pause that a server may ask for.
+# The shortest pause that a server may request.
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 60
 HEARTBEATS = 6

@@ -17,7 +17,7 @@ def tokens(count: int, length: int = 30) -> list[str]:
 
 
 def places(forms: list[str], text: str) -> set[tuple[int, int]]:
-    """What the finder must find, by looking at every position."""
+    """Return the places that the finder must find, by a check of every position."""
     return {(at, at + len(form)) for form in forms for at in range(len(text)) if text.startswith(form, at)}
 
 
@@ -35,7 +35,7 @@ def test_every_place_is_found_overlapping_ones_too(case: tuple[list[str], str]) 
     assert set(FormFinder(forms).spans(text)) == places(forms, text)
 
 
-def test_a_form_is_met_wherever_it_stands() -> None:
+def test_a_form_is_found_at_every_offset() -> None:
     forms = [*tokens(40), "x" * SHORTEST_SAMPLED]
     finder = FormFinder(forms)
     for form in (forms[3], forms[-1]):

@@ -109,7 +109,7 @@ def test_short_values_do_not_blank_out_ordinary_words() -> None:
     assert Redactor(["yes", "10"]).redact("yes 10 times") == "yes 10 times"
 
 
-def test_a_secret_inside_an_endless_line_is_masked_and_little_is_held() -> None:
+def test_a_secret_inside_an_endless_line_is_masked_and_little_is_buffered() -> None:
     redactor = Redactor(["hunter2secret"])
     filler = "x" * 1000
     shown = ""
@@ -204,7 +204,7 @@ def test_spellings_within_spellings_are_masked(spelling: str, size: int) -> None
     assert SECRET.encode().hex()[4:-4] not in plain.lower()
 
 
-def test_a_large_blob_is_not_held_until_its_end() -> None:
+def test_a_large_blob_is_not_buffered_until_its_end() -> None:
     redactor = Redactor(["hunter2secret"])
     shown = ""
     for index in range(2000):
@@ -218,7 +218,7 @@ def test_a_secret_of_many_lines_is_masked_where_lines_look_wrapped() -> None:
     assert "Ab3+" not in stream(Redactor([key]), [f"{key}\n"])
 
 
-def test_a_secret_longer_than_what_is_held_of_a_line_is_masked() -> None:
+def test_a_secret_longer_than_the_buffered_part_of_a_line_is_masked() -> None:
     secret = "0123456789abcdef" * 2000
     pieces = ["x" * 20_000, secret[:15_000], secret[15_000:], "y" * 20_000, "\n"]
     assert stream(Redactor([secret]), pieces) == "x" * 20_000 + MASK + "y" * 20_000 + "\n"

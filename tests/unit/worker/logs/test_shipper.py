@@ -23,7 +23,7 @@ REF = JobRef(job=1, attempt=1)
 
 
 class Store:
-    """What a server would have stored."""
+    """The chunks that a server would have stored."""
 
     def __init__(self) -> None:
         self.chunks: dict[int, str] = {}
@@ -114,7 +114,7 @@ async def test_the_first_line_leaves_at_once_and_the_next_wait(tmp_path: Path) -
     assert store.text == "line 0\nline 1\nline 2\n"
 
 
-async def test_a_finish_sends_what_the_server_misses_and_is_then_repeated(tmp_path: Path) -> None:
+async def test_a_finish_sends_missing_chunks_and_is_then_repeated(tmp_path: Path) -> None:
     store, spool = Store(), filled(tmp_path, 5)
     network = Network(store)
     store.chunks = {2: "line 1\n", 4: "line 3\n"}

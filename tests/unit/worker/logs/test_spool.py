@@ -48,9 +48,7 @@ def test_no_chunk_has_more_lines_than_it_may(text: str, most_lines: int, largest
     assert all(0 < len(piece) <= largest and len(piece.splitlines()) <= most_lines for piece in pieces)
 
 
-def test_a_burst_becomes_several_batches_and_a_flood_is_not_held_to_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_burst_is_cut_into_batches_and_a_flood_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path, most_lines=50)
     spool.append("plan", "line\n" * 120)
     spool.cut()
@@ -62,7 +60,7 @@ def test_a_burst_becomes_several_batches_and_a_flood_is_not_held_to_them(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["init", "plan"]), st.text(max_size=30), st.booleans()), max_size=30))
-def test_what_is_written_is_what_is_read(writes: list[tuple[str, str, bool]]) -> None:
+def test_written_text_is_read_back_unchanged(writes: list[tuple[str, str, bool]]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +209,7 @@ def test_without_the_eager_rule_the_first_line_waits_too() -> None:
     assert batch.due_at() == 105.0
 
 
-def test_a_secret_at_the_edge_of_what_was_left_out_is_masked(tmp_path: Path) -> None:
+def test_a_secret_at_the_edge_of_omitted_text_is_masked(tmp_path: Path) -> None:
     log = job_log(tmp_path, most_bytes=1000, secrets=("hunter2hunter2",))
     for _ in range(60):
         log.write((b"hunter2hunter2" + b"x" * 50) * 200)

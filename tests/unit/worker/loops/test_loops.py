@@ -1,4 +1,4 @@
-"""Heartbeat, claim, leases and directives, each by itself."""
+"""Heartbeat, claim, leases and directives, each on its own."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -90,7 +90,7 @@ async def test_facts_are_sent_when_they_change_and_after_a_new_session() -> None
     assert [bool(body["p_facts"]) for body in network.named("worker_heartbeat")] == [True, False, True, True]
 
 
-async def test_heartbeats_go_on_after_a_fresh_token_was_refused_as_well() -> None:
+async def test_heartbeats_continue_after_a_fresh_token_was_refused_as_well() -> None:
     answers = iter([(401, {"code": "PGRST301"}), (401, {"code": "PGRST301"})])
     parts = Parts(Network(lambda *_: next(answers, {})))
     running = asyncio.create_task(parts.heartbeat.run())
@@ -99,7 +99,7 @@ async def test_heartbeats_go_on_after_a_fresh_token_was_refused_as_well() -> Non
     running.cancel()
 
 
-async def test_a_cancellation_is_logged_once_whoever_brings_it_first() -> None:
+async def test_a_cancellation_that_arrives_twice_is_logged_once() -> None:
     """A report's answer may be quicker than the heartbeat."""
     wish = {"job": 1, "attempt": 1, "kind": "AFTER_STEP", "reason": "somebody"}
     parts = Parts(Network(lambda *_: {"cancel": [wish]}))
@@ -113,11 +113,11 @@ async def test_a_cancellation_is_logged_once_whoever_brings_it_first() -> None:
 
 
 def server_time(clock: HandClock, off: float) -> str:
-    """What the server says when the runner's clock is so many seconds ahead of it."""
+    """Return the server's time when the runner's clock is so many seconds ahead of it."""
     return datetime.fromtimestamp(clock.time - off, UTC).isoformat()
 
 
-async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
+async def test_a_clock_difference_is_reported_once_and_removed_when_it_ends() -> None:
     off = [41.2, 42.9, 39.0, 47.0, -3600.4, 1.0, 6.0, 4.9]
     parts = Parts(Network(lambda *_: {"server_time": server_time(parts.clock, off[len(told)])}))
     told: list[int | None] = []
@@ -127,7 +127,7 @@ async def test_a_clock_that_is_off_becomes_a_fact_once_and_goes_again() -> None:
     assert told == [41, 41, 41, 47, -3600, None, 6, None]
 
 
-async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
+async def test_a_slow_answer_reports_no_small_clock_difference() -> None:
     def answer(*_: Any) -> Any:
         said = server_time(parts.clock, 0)
         parts.clock.time += 14
@@ -139,7 +139,7 @@ async def test_a_slow_answer_says_nothing_about_a_small_difference() -> None:
 
 
 @pytest.mark.parametrize("said", [None, "", "soon", "2026-11-15T12:00:00"])
-async def test_a_server_that_tells_no_time_is_believed_in_nothing(said: str | None) -> None:
+async def test_a_server_without_a_valid_time_causes_no_reported_clock_difference(said: str | None) -> None:
     parts = Parts(Network(lambda *_: {"server_time": said}))
     await parts.heartbeat.send()
     assert parts.process_status.skew.reported is None
@@ -260,7 +260,7 @@ async def test_recovering_attempts_are_listed_too() -> None:
     assert network.named("worker_heartbeat")[0]["p_running"] == [{"job": 9, "attempt": 3}]
 
 
-async def test_silence_stops_what_another_may_get_and_never_what_has_begun_to_change_things() -> None:
+async def test_lost_contact_stops_a_planning_job_and_never_a_changing_one() -> None:
     parts = Parts(Network(lambda *_: {}))
     planning, changing, elsewhere = (handle(parts.clock, job) for job in (1, 2, 3))
     changing.control.has_touched = True

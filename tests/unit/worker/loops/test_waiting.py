@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_a_loop_that_is_cancelled_while_it_is_woken_ends(turns: int) -> None:
-    """A runner's last job frees its slot, which wakes the claims, in the moment in which the process takes them down."""
+    """A runner's last job frees its slot, which wakes the claims, in the moment in which the process stops them."""
     wake_up = asyncio.Event()
 
     async def loop() -> None:
@@ -29,7 +29,7 @@ async def test_a_loop_that_is_cancelled_while_it_is_woken_ends(turns: int) -> No
     assert ended
 
 
-async def test_it_says_whether_it_was_woken() -> None:
+async def test_waiting_returns_whether_it_was_woken() -> None:
     wake_up = asyncio.Event()
     assert not await wait_for_wake_up(wake_up, 0)
     wake_up.set()

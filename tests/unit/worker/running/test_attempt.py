@@ -1,4 +1,4 @@
-"""One attempt as a whole: what its parts' ends mean for the job, and what stays on disk."""
+"""One attempt as a whole: the effect of its parts' ends on the job, and the files that stay on disk."""
 
 import asyncio
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_a_defect_of_a_part_stops_the_job_and_its_end_is_reported(scene: S
     assert not scene.folder.exists()
 
 
-async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_ended(scene: Scene) -> None:
+async def test_an_engine_that_changes_things_continues_without_a_part_that_has_ended(scene: Scene) -> None:
     changing, broken = asyncio.Event(), asyncio.Event()
 
     async def change(_: Workspace) -> None:
@@ -105,7 +105,9 @@ async def test_an_engine_that_changes_things_goes_on_without_a_part_that_has_end
 @pytest.mark.parametrize(
     ("answer", "is_kept"), [((404, {"message": "no Route"}), True), ((403, {}), True), (refusal("RY410"), False)]
 )
-async def test_an_end_is_forgotten_only_by_the_projects_own_word(scene: Scene, answer: Any, is_kept: bool) -> None:
+async def test_a_saved_end_is_dropped_only_after_the_projects_own_refusal(
+    scene: Scene, answer: Any, is_kept: bool
+) -> None:
     async def nothing(_: Workspace) -> None:
         return
 

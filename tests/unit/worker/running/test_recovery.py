@@ -1,4 +1,4 @@
-"""What an earlier process left: each attempt is told, whatever becomes of the others."""
+"""Attempts left by an earlier process: each one is reported, even if others fail."""
 
 from dataclasses import asdict
 from pathlib import Path

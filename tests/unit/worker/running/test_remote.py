@@ -1,4 +1,4 @@
-"""An attempt that is executed elsewhere, before there is an executor, and after it has gone."""
+"""An attempt that is executed elsewhere, before the executor exists, and after it has ended."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ ENVIRON = {
 
 
 class NoDispatcher:
-    """Is never asked to start anything, and has nothing."""
+    """A dispatcher that never has to start anything, and has no executor."""
 
     async def start(self, order: Order) -> Execution:
         raise AssertionError(order)
@@ -67,7 +67,7 @@ async def test_a_job_whose_executor_gets_no_credential_is_given_back(
     assert list(leftovers(tmp_path)) == []
 
 
-async def test_a_lost_executor_is_reported_though_something_on_the_way_refuses_for_a_while(tmp_path: Path) -> None:
+async def test_a_lost_executor_is_reported_although_a_proxy_refuses_at_first(tmp_path: Path) -> None:
     refusals = [httpx.Response(403, text="<html>Blocked</html>")]
 
     def answer(name: str, _: dict[str, Any]) -> Any:

@@ -69,7 +69,7 @@ async def test_a_refusal_is_final(answer: Any) -> None:
 ODD = [(404, {"message": "no Route"}), (403, {}), (401, {"message": "Unauthorized"})]
 
 
-async def test_a_refusal_on_the_way_to_the_project_is_waited_out_and_said() -> None:
+async def test_a_refusal_by_a_proxy_is_waited_out_and_logged() -> None:
     answers = iter([*ODD, GRANT])
     opened, transport = session(Network(lambda *_: next(answers)), HandClock())
     with capture_logs() as told:
@@ -79,7 +79,7 @@ async def test_a_refusal_on_the_way_to_the_project_is_waited_out_and_said() -> N
     assert transport.url in hints[0]
 
 
-async def test_a_single_run_gives_up_on_what_is_not_the_project() -> None:
+async def test_a_single_run_gives_up_on_answers_from_a_proxy() -> None:
     opened, _ = session(Network(lambda *_: ODD[0]), HandClock())
     with pytest.raises(Fatal) as caught:
         await opened.open(give_up_after=30)
@@ -87,7 +87,7 @@ async def test_a_single_run_gives_up_on_what_is_not_the_project() -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-async def test_a_refusal_on_the_way_ends_no_session_that_is_to_be_opened_again(odd: Any) -> None:
+async def test_a_refusal_by_a_proxy_does_not_end_a_session_that_is_being_reopened(odd: Any) -> None:
     answers = iter([GRANT, REFUSED, odd])
     opened, _ = session(Network(lambda *_: next(answers)), HandClock())
     await opened.open()
@@ -95,7 +95,7 @@ async def test_a_refusal_on_the_way_ends_no_session_that_is_to_be_opened_again(o
         await opened.renew()
 
 
-async def test_a_refusal_on_the_way_to_an_account_s_token_is_waited_out() -> None:
+async def test_a_proxys_refusal_of_an_accounts_token_is_waited_out() -> None:
     answers = iter([*ODD, {"access_token": "account"}, GRANT])
     opened, _ = session(
         Network(lambda *_: next(answers)), HandClock(), WORKER_TOKEN="", WORKER_CLIENT_ID="ci", WORKER_CLIENT_SECRET="x"
@@ -121,7 +121,7 @@ async def test_a_single_run_gives_up_on_a_silent_server() -> None:
 
 
 async def test_odd_answers_to_a_renewal_end_nothing() -> None:
-    """Such as of a gateway in an upgrade: what runs goes on, and the renewal is tried again."""
+    """Such as of a gateway in an upgrade: running jobs continue, and the renewal is tried again."""
     answers = iter([GRANT, (404, {"message": "no such function"}), (400, {"code": "PGRST202"}), (418, {})])
     network = Network(lambda *_: next(answers, {**GRANT, "access_token": "jwt-2"}))
     clock = HandClock()
@@ -152,7 +152,7 @@ async def test_a_session_that_cannot_be_renewed_is_opened_again() -> None:
     assert [bool(body.get("renew")) for _, body in network.calls] == [False, True, False]
 
 
-async def test_a_place_that_was_taken_in_the_meantime_ends_the_process() -> None:
+async def test_a_renewal_ends_the_process_when_another_one_is_connected() -> None:
     answers = iter([GRANT, REFUSED, CONFLICT])
     opened, _ = session(Network(lambda *_: next(answers)), HandClock())
     await opened.open()
@@ -184,7 +184,7 @@ async def test_a_helpers_token_is_exchanged(tmp_path: Path) -> None:
     assert network.calls[0][1]["worker_id"] == WORKER, "it tells in which organisation the path is"
 
 
-async def test_a_path_is_looked_for_in_the_organisation_that_is_set() -> None:
+async def test_an_accounts_path_is_sent_with_the_organisation_that_is_set() -> None:
     network = Network(lambda name, _: {"access_token": "account"} if name == "service-account-token" else GRANT)
     opened, _ = session(
         network, HandClock(), WORKER_TOKEN="", WORKER_CLIENT_SECRET="shh", RUNYARD_SERVICE_ACCOUNT_PATH="group/sa",

@@ -1,4 +1,4 @@
-"""The published schema and the reference page say what the model says."""
+"""The published schema and the reference page agree with the model."""
 
 import json
 import re

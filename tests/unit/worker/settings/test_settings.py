@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(environ: Mapping[str, str] | None = None, **kwargs: Any) -> Settings:
-    """Load with the three needed variables and what a test adds."""
+    """Load with the three needed variables and those that a test adds."""
     return load_settings(environ={**NEEDED, **(environ or {})}, **kwargs)
 
 
@@ -104,7 +104,7 @@ def test_each_layer_wins_over_the_one_before(tmp_path: Path, home: Path) -> None
     assert loaded.runner.instance == "option"
 
 
-def test_a_secret_that_may_not_be_read_is_named_with_the_user_who_should_have_it(
+def test_an_unreadable_secret_file_is_reported_with_the_user_and_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "WORKER_INSTANCE"
@@ -192,7 +192,7 @@ def test_a_broken_file_is_a_problem_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "localhost:54321", "https://", "https://u:p@x", "https://x?y=1"])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match=r"Server\.Url"):
         load({"SUPABASE_URL": url})
 

@@ -124,7 +124,7 @@ async def test_a_broken_request_is_refused_and_does_not_disturb_the_backend(raw:
         assert (await call(backend, "GET")).status_code == 404
 
 
-async def test_a_state_in_chunks_is_taken_whole() -> None:
+async def test_a_chunked_state_is_stored_completely() -> None:
     network = Network(lambda *_: {"exists": False})
     async with StateBackend(network.server(), REF) as backend:
         await call(backend, "LOCK", body=b'{"ID":"abc"}')
@@ -197,7 +197,7 @@ async def test_a_state_that_may_not_follow_the_stored_one_is_refused_with_its_re
         assert reason in answer.json()["error"]
         (noted,) = backend.take_refusals()
         assert reason in noted
-        # The same once more is no other write: an engine repeats what it has not heard the answer of.
+        # The same once more is no other write: an engine repeats a request whose answer it did not receive.
         for good in (state_text(5), state_text(6)):
             assert (await call(backend, "POST", query="?ID=abc", body=good)).status_code == 200
     assert [each["p_body"] for each in network.named("worker_state_put")] == [

@@ -1,4 +1,4 @@
-"""What may follow a stored state."""
+"""The states that may follow a stored state."""
 
 import pytest
 

@@ -63,7 +63,7 @@ def test_nothing_of_a_state_can_be_read_without_the_runners_key(disk: Disk) -> N
     assert take_seal(disk.root).open("n", disk.seal.close("n", b"x")) == b"x"
 
 
-def test_a_new_process_finds_what_its_predecessor_wrote_in_order(disk: Disk) -> None:
+def test_a_new_process_finds_its_predecessors_entries_in_order(disk: Disk) -> None:
     first = disk.journal()
     for number in range(12):
         first.append(Kind.PUT, "lock", json.dumps({"serial": number}))
@@ -85,7 +85,7 @@ def test_an_entry_that_was_torn_by_a_crash_was_never_acknowledged_and_is_left_ou
 @pytest.mark.parametrize(
     "spoil", [lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data[:20], lambda _: b""]
 )
-def test_an_entry_that_cannot_be_read_is_kept_and_the_others_go_on(disk: Disk, spoil: Any) -> None:
+def test_an_unreadable_entry_is_kept_aside_and_the_others_remain(disk: Disk, spoil: Any) -> None:
     journal = disk.journal()
     journal.append(Kind.PUT, "lock", SECRET)
     journal.append(Kind.PUT, "lock", "{}")
@@ -96,7 +96,7 @@ def test_an_entry_that_cannot_be_read_is_kept_and_the_others_go_on(disk: Disk, s
     assert kept_entries(disk.kept, disk.seal) == []
 
 
-def test_an_entry_is_good_for_its_own_attempt_and_number_only(disk: Disk) -> None:
+def test_an_entry_is_valid_for_its_own_attempt_and_number_only(disk: Disk) -> None:
     sealed = disk.seal.close("7/2/1", b"x")
     for name in ("7/2/2", "7/3/1", "8/2/1"):
         with pytest.raises(Unreadable):
@@ -128,7 +128,7 @@ def test_pulumis_checkpoint_of_a_dead_attempt_is_found_as_an_export(tmp_path: Pa
     assert left_state(tmp_path) is None
 
 
-def test_a_link_that_a_job_put_in_the_place_of_a_state_leads_nowhere(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_state_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text('{"serial": 1}')
     job = tmp_path / "job"
     job.mkdir()
@@ -168,12 +168,12 @@ async def test_a_state_is_acknowledged_while_the_project_is_away_and_delivered_i
         ("worker_state_unlock", None),
     ]
     assert len(disk.journal()) == 0
-    # What this attempt wrote last is known without asking, even when the project goes away again.
+    # This attempt's last state is known without a request, even when the project is unreachable again.
     is_away = True
     assert (await state.state_get(REF)).body == '{"serial": 3}'
 
 
-async def test_what_a_person_released_is_kept_aside_and_handed_over(disk: Disk) -> None:
+async def test_a_state_of_a_released_job_is_kept_aside_and_handed_over(disk: Disk) -> None:
     network = Network(lambda name, _: {"is_stored": False} if name == "worker_state_keep" else refusal("RY410", "gone"))
     state = disk.state(network)
     running = asyncio.create_task(state.run())
@@ -192,7 +192,7 @@ async def test_what_a_person_released_is_kept_aside_and_handed_over(disk: Disk) 
     assert list(disk.kept.iterdir()) == []
 
 
-async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_start(disk: Disk) -> None:
+async def test_a_state_that_the_server_refuses_stays_on_disk_for_the_next_start(disk: Disk) -> None:
     network = Network(lambda *_: refusal("RY410", "gone"))
     state = disk.state(network)
     running = asyncio.create_task(state.run())
@@ -210,7 +210,7 @@ async def test_what_the_server_does_not_take_at_all_stays_on_disk_for_the_next_s
     [(405, {"code": "25006", "message": "read-only"}), page(), (404, {"message": "no route"})],
     ids=["read-only database", "proxy's page", "proxy's refusal"],
 )
-async def test_what_the_server_did_not_take_for_a_while_it_gets_afterwards(disk: Disk, passing: Any) -> None:
+async def test_a_state_refused_temporarily_is_delivered_afterwards(disk: Disk, passing: Any) -> None:
     answers = iter([passing])
     network = Network(lambda *_: next(answers, {}))
     state = disk.state(network)
@@ -276,9 +276,7 @@ async def test_an_entry_that_cannot_be_removed_is_delivered_again_until_it_can(
     assert len(disk.journal()) == 0
 
 
-async def test_a_disk_that_does_not_come_back_ends_the_delivery_and_keeps_nobody_waiting(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_disk_that_keeps_failing_ends_the_delivery(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -291,7 +289,7 @@ async def test_a_disk_that_does_not_come_back_ends_the_delivery_and_keeps_nobody
     assert len(disk.journal()) == 1
 
 
-async def test_what_something_on_the_way_refuses_for_long_is_kept_aside(disk: Disk) -> None:
+async def test_a_state_that_a_proxy_refuses_for_long_is_kept_aside(disk: Disk) -> None:
     state = disk.state(Network(lambda *_: (413, {"message": "too large"})))
     running = asyncio.create_task(state.run())
     await state.state_put(REF, SECRET, "lock")
@@ -321,7 +319,7 @@ async def test_a_refused_state_that_cannot_be_moved_aside_stays_until_it_can(
     assert entry.body == SECRET
 
 
-async def test_a_kept_state_that_was_taken_and_cannot_be_removed_keeps_nobody_waiting(
+async def test_a_handed_over_state_that_cannot_be_removed_blocks_nobody(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = disk.state(Network(lambda name, _: {} if name == "worker_state_keep" else refusal("RY410", "gone")))
@@ -380,6 +378,6 @@ def test_a_state_has_room_that_was_reserved_before_the_disk_was_full(small_disk:
     assert [each.body for each in small_disk.journal()._waiting] == [state]
 
 
-def test_what_cannot_be_reserved_is_said_before_anything_begins(small_disk: Disk) -> None:
+def test_missing_space_for_the_reserve_is_an_error(small_disk: Disk) -> None:
     with pytest.raises(OSError, match="No space left"):
         small_disk.journal().reserve(64 << 20)

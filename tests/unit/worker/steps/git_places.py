@@ -1,4 +1,4 @@
-"""Repositories made by real git, and a server that hands them out and writes down who asked with what."""
+"""Repositories made by real git, and a server that serves them and records the credentials of each request."""
 
 import base64
 import http.server
@@ -37,13 +37,13 @@ def make_repository(folder: Path, files: dict[str, str], **submodules: str) -> P
     for name, url in submodules.items():
         add_submodule(folder, name, url)
     git(folder, "commit", "-q", "-m", "first")
-    # What a server without git of its own hands out.
+    # The files that a server without git of its own serves.
     git(folder, "update-server-info")
     return folder
 
 
 def add_submodule(folder: Path, name: str, url: str) -> None:
-    """Write a submodule down as it would be in the tree of a hostile repository: without asking its server."""
+    """Record a submodule as it would be in the tree of a hostile repository: without a request to its server."""
     tip = git(folder, "hash-object", "-t", "commit", "-w", "--stdin", input=_commit(folder)) if ":" in url else ""
     commit = tip or git(Path(url), "rev-parse", "HEAD")
     git(folder, "config", "-f", ".gitmodules", f"submodule.{name}.path", name)
@@ -101,14 +101,14 @@ def listening(
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    """Writes each request down, whatever it asks for: a proxy's client sends whole addresses and CONNECT."""
+    """Records each request, of any kind: a proxy's client sends whole addresses and CONNECT."""
 
     def __init__(self, listener: Listener, password: str, *rest: Any, **more: Any) -> None:
         self.listener, self.password = listener, password
         super().__init__(*rest, **more)
 
     def do_GET(self) -> None:
-        """Answer as a server of git where git asks like one, else with files."""
+        """Answer as a git server where git expects one, else with files."""
         sent = self.headers.get("authorization", "").partition(" ")[2]
         self.listener.requests.append((self.path, base64.b64decode(sent).decode()))
         if self.password and not self.listener.requests[-1][1].endswith(f":{self.password}"):

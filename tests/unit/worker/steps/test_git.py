@@ -38,7 +38,7 @@ class Fetching:
 
     @property
     def ran(self) -> Path:
-        """What a hostile command leaves behind, where an isolated job can write as well."""
+        """The file that a hostile command creates, in a place where an isolated job can write as well."""
         return self.base / "work/.temp/job-1-1/tmp/ran"
 
     @property
@@ -123,7 +123,7 @@ async def test_configuration_that_a_repository_brings_along_is_not_read(fetching
     assert not fetching.ran.exists()
 
 
-async def test_a_submodule_is_checked_out_whatever_its_configuration_says(fetching: Fetching) -> None:
+async def test_a_submodule_is_checked_out_without_its_configured_command(fetching: Fetching) -> None:
     sub = make_repository(fetching.base / "sub", {"inner.tf": "# inner\n"})
     source = make_repository(fetching.base / "source", {"main.tf": ""}, sub=str(sub))
     named = fetching.base / "gitconfig"
@@ -243,7 +243,7 @@ async def test_alternates_of_a_repository_lead_nowhere(fetching: Fetching) -> No
     with listening(fetching.base, is_smart=False) as server, listening(fetching.base, is_smart=False) as other:
         for name in ("http-alternates", "alternates"):
             (source / ".git/objects/info" / name).write_text(f"{other.url}/hidden/.git/objects\n")
-        # Without its own objects, git looks for them where the repository says.
+        # Without its own objects, git searches in the places that the repository names.
         tip = git(source, "rev-parse", "HEAD")
         (source / ".git/objects" / tip[:2] / tip[2:]).unlink()
         await fetching.refused(f"{server.url}/source/.git", tip)

@@ -103,7 +103,7 @@ async def test_log_masks_live_tokens_and_forgets_expired_ones(scene: Scene) -> N
     assert outcome.status is JobStatus.SUCCEEDED, outcome.error
 
 
-async def test_job_without_identities_asks_for_no_token(scene: Scene) -> None:
+async def test_job_without_identities_requests_no_token(scene: Scene) -> None:
     async def act(space: Workspace, _: HandClock) -> None:
         assert space.env == {"AWS_ACCESS_KEY_ID": "of the machine", "HOME": "/"}
 

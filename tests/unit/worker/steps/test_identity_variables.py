@@ -1,4 +1,4 @@
-"""What each provider is given for an identity, in each phase."""
+"""The variables that each provider gets for an identity, in each phase."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Variables that the runner reads from vaults: only what its operator allows, and masked before a step uses them."""
+"""Variables that the runner reads from vaults: only from sources that its operator allows, and masked before a step uses them."""
 
 import base64
 from pathlib import Path
@@ -66,7 +66,9 @@ async def test_files_and_vault_are_read_masked_and_the_plan_is_sealed(tmp_path: 
         ("vault://kv/*", "aws-sm://kv/x"),
     ],
 )
-async def test_what_the_operator_does_not_allow_is_refused(tmp_path: Path, allowed: str, reference: str) -> None:
+async def test_a_source_that_the_operator_does_not_allow_is_refused(
+    tmp_path: Path, allowed: str, reference: str
+) -> None:
     space = opened(tmp_path, {"name": "a", "value": reference}, RUNYARD__SEALING__ALLOWEDSOURCES=allowed)
     with pytest.raises(JobFailed, match="which this runner does not allow") as caught:
         await take_variables(space)

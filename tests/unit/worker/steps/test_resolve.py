@@ -102,7 +102,7 @@ async def test_changes_elsewhere_and_rewritten_history_leave_the_fingerprint(pla
     assert await place.fingerprint() == before
 
 
-async def test_added_paths_count_too_whether_they_are_there_or_not(place: Place) -> None:
+async def test_added_paths_count_too_whether_they_exist_or_not(place: Place) -> None:
     before = await place.fingerprint(paths=["shared", "later"])
     (place.origin / "shared/values.json").write_text('{"a": 1}\n')
     place.commit()
@@ -128,7 +128,7 @@ async def test_the_applied_commit_is_compared_with_the_same_rules(place: Place) 
     assert dns["applied_fingerprint"] not in {None, dns["fingerprint"]}
 
 
-async def test_an_applied_commit_that_is_gone_is_compared_with_nothing(place: Place) -> None:
+async def test_a_missing_applied_commit_has_no_fingerprint(place: Place) -> None:
     (module,) = (await place.read({"folder": "vpc", "applied_commit": "1" * 40}))["modules"]
     assert module["applied_fingerprint"] is None
     assert module["fingerprint"]
@@ -165,7 +165,7 @@ async def test_heads_that_have_not_moved_are_not_fetched(place: Place) -> None:
 
 
 def announce(place: Place, number: int, *, base: str = "main") -> dict[str, Any]:
-    """What a provider has for a pull request of what is checked out, and what the server asks about it."""
+    """Create a provider's ref for a pull request of the current checkout, and return the server's question about it."""
     git(place.origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
     return {"number": number, "base": base, "ref": f"refs/pull/{number}/head"}
 
@@ -227,7 +227,7 @@ async def test_the_plan_of_a_pull_request_fetches_that_merge(place: Place) -> No
         await fetch_git(space, {**source, "merge": {"base": base, "head": "--upload-pack=x"}})
 
 
-async def test_a_repository_that_is_not_there_fails_the_job(place: Place) -> None:
+async def test_a_missing_repository_fails_the_job(place: Place) -> None:
     place.url = str(place.base / "nowhere")
     with pytest.raises(JobFailed) as caught:
         await place.read({"folder": "vpc"})

@@ -28,7 +28,7 @@ def beside(program: Program) -> list[str]:
     return [path.name for path in program.path.parent.iterdir()]
 
 
-async def test_the_file_lies_beside_the_program_with_its_rights(program: Program, origin: str) -> None:
+async def test_the_file_is_stored_beside_the_program_with_its_rights(program: Program, origin: str) -> None:
     new = await fetch(program, f"{origin}/good", origin)
     assert (new.read_bytes(), new.parent) == (CONTENT, program.path.parent)
     assert stat.S_IMODE(new.stat().st_mode) == 0o750
@@ -38,7 +38,7 @@ async def test_the_file_lies_beside_the_program_with_its_rights(program: Program
     ("path", "sha256", "code"),
     [("/good", "0" * 64, "update_checksum"), ("/short", RIGHT, "update_fetch"), ("/none", RIGHT, "fetch_failed")],
 )
-async def test_what_is_not_what_was_published_is_not_kept(
+async def test_a_file_that_differs_from_the_published_one_is_not_kept(
     program: Program, origin: str, path: str, sha256: str, code: str
 ) -> None:
     with pytest.raises(JobFailed) as failure:
@@ -66,8 +66,10 @@ async def test_a_redirect_within_the_project_is_followed(program: Program, origi
     assert (await fetch(program, f"{origin}/moved?to={origin}/good", origin)).read_bytes() == CONTENT
 
 
-async def test_a_folder_that_cannot_be_written_says_what_to_do(program: Program, origin: str, tmp_path: Path) -> None:
-    # A folder that is not there refuses everybody, root as well, as a read-only one does not.
+async def test_a_folder_that_cannot_be_written_is_reported_with_a_remedy(
+    program: Program, origin: str, tmp_path: Path
+) -> None:
+    # A missing folder refuses everybody, root as well, as a read-only one does not.
     nowhere = Program(tmp_path / "gone" / "runyard-worker", program.artifact)
     with pytest.raises(JobFailed, match="cannot be written") as failure:
         await fetch(nowhere, f"{origin}/good", origin)

@@ -26,7 +26,7 @@ class Became(Exception):
 
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the process was replaced with; its signals are given back to the test run."""
+    """Record the program that replaces the process, and restore the signals of the test run."""
     seen: list[Any] = []
 
     def execve(*arguments: Any) -> None:
@@ -50,9 +50,9 @@ def offer(program: Program, script: str) -> Handover:
     return Handover(program, new, "2.0.0", 7, home)
 
 
-def test_a_new_file_that_works_takes_the_old_ones_place(program: Program, became: list[Any]) -> None:
+def test_a_new_file_that_works_replaces_the_old_one(program: Program, became: list[Any]) -> None:
     old = program.path.read_text()
-    # The trial gets the arguments and the environment of the start, and says so by its exit code.
+    # The trial gets the arguments and the environment of the start, and confirms it by its exit code.
     handover = offer(program, 'test "$*" = "run --capacity 2 --trial" && test "$WORKER_TOKEN" = t')
     with pytest.raises(Became):
         hand_over(handover, Redactor())
@@ -74,7 +74,7 @@ def test_a_new_file_that_works_takes_the_old_ones_place(program: Program, became
         ("kill -9 $$", "exit code -9"),
     ],
 )
-def test_one_that_does_not_leaves_the_old_one_and_a_note(
+def test_a_new_file_that_fails_leaves_the_old_one_and_a_note(
     program: Program, became: list[Any], script: str, words: str
 ) -> None:
     old = program.path.read_text()
@@ -91,7 +91,7 @@ def test_one_that_does_not_leaves_the_old_one_and_a_note(
     assert take_note(handover.home) is None
 
 
-def test_one_that_cannot_be_started_is_a_problem_too(program: Program) -> None:
+def test_a_new_file_that_cannot_be_started_is_a_problem_too(program: Program) -> None:
     handover = offer(program, "exit 0")
     handover.new.write_text("no interpreter")
     assert try_out(handover).startswith(("It could not be started", "It ended with exit code"))
@@ -102,7 +102,7 @@ def test_one_that_never_sends_a_heartbeat_is_ended(program: Program, monkeypatch
     handover = offer(program, f"echo $$ > {program.path.parent}/pid; exec sleep 600")
     assert "sent no heartbeat" in try_out(handover)
     pid = program.path.with_name("pid")
-    # It may have been ended before it had said so, or while it did.
+    # It may have been ended before it had written its id, or while it did.
     told = pid.read_text().strip() if pid.exists() else ""
     assert not told or not Path(f"/proc/{told}").exists()
 

@@ -47,7 +47,7 @@ def test_a_link_is_followed_so_that_the_file_itself_is_replaced(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["unset", "missing", "another program", "no archive"])
-def test_anything_else_is_not_ours_to_replace(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_no_runner_is_not_replaced(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "x"
     if kind == "another program":
         pex(file, "black:main")
@@ -59,11 +59,11 @@ def test_anything_else_is_not_ours_to_replace(tmp_path: Path, kind: str) -> None
 def test_a_program_in_a_folder_that_cannot_be_written_is_an_obstacle(tmp_path: Path) -> None:
     assert obstacle(None) == NOT_ONE_FILE
     assert obstacle(Program(tmp_path / "runner", "x")) == ""
-    # Root may write to every folder that there is; one that is not there refuses it too.
+    # Root may write to every existing folder; a missing one refuses it too.
     assert "may not write to" in obstacle(Program(tmp_path / "gone" / "runner", "x"))
 
 
-def test_the_doctor_says_whether_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_shows_whether_the_runner_can_update_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PEX", raising=False)
     assert (self_update().verdict, self_update().seen) == (Verdict.WARN, NOT_ONE_FILE)
     monkeypatch.setenv("PEX", str(pex(tmp_path / "runner")))

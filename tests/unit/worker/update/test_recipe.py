@@ -1,4 +1,4 @@
-"""The job by which a runner updates itself: what it does in which order, and what it leaves when it is given up."""
+"""The job by which a runner updates itself: the order of its steps, and the files that it leaves when it is given up."""
 
 import asyncio
 import hashlib
@@ -107,7 +107,7 @@ async def test_the_new_version_ends_the_job(program: Program) -> None:
     assert space.result == {"version": __version__}
 
 
-async def test_the_old_version_tells_once_what_went_wrong(place: Place) -> None:
+async def test_the_old_version_reports_a_failed_update_once(place: Place) -> None:
     leave_note(place.home, Note(7, "99.0.0", "It ended with exit code 3."))
     with pytest.raises(JobFailed, match="exit code 3") as failure:
         await place.run()
@@ -128,7 +128,7 @@ async def test_without_the_permission_nothing_is_fetched(place: Place) -> None:
     assert place.files() == ["runyard-worker"]
 
 
-async def test_a_file_that_says_another_version_is_given_up_before_anything_stops(
+async def test_a_file_with_another_version_is_given_up_before_anything_stops(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Place(program, says="98.7.6")
@@ -139,7 +139,7 @@ async def test_a_file_that_says_another_version_is_given_up_before_anything_stop
     assert (place.files(), place.announced) == (["runyard-worker"], [])
 
 
-async def test_cancelled_while_it_waits_for_a_job_it_takes_jobs_again(place: Place) -> None:
+async def test_a_runner_accepts_jobs_again_after_an_update_was_cancelled_while_waiting(place: Place) -> None:
     other = ClaimedJob(id=8, attempt=1, type=JobType.PLAN)
     place.table.add(JobHandle(other, Lease(0, 60), JobControl(1)))
     update = asyncio.create_task(place.run())
@@ -153,7 +153,7 @@ async def test_cancelled_while_it_waits_for_a_job_it_takes_jobs_again(place: Pla
     assert (place.files(), place.process_status.handover) == (["runyard-worker"], None)
 
 
-async def test_told_to_stop_it_stops_instead_of_restarting(place: Place) -> None:
+async def test_a_stop_signal_during_an_update_stops_the_runner_instead_of_restarting_it(place: Place) -> None:
     place.process_status.is_leaving = True
     with pytest.raises(JobInterrupted, match="stop signal"):
         await place.run()

@@ -1,4 +1,4 @@
-"""Which file of which release, and from where: what the job says is not simply believed."""
+"""The file, the release and the origin of an update: the job's values are checked before they are used."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_a_release_without_a_file_for_the_platform_is_refused() -> None:
 @pytest.mark.parametrize(
     ("version", "current"), [("1.9.0", "1.10.0"), ("2.0.0rc1", "2.0.0"), ("2.0.0-beta.1", "2.0.0")]
 )
-def test_an_older_version_needs_to_be_asked_for(version: str, current: str) -> None:
+def test_an_older_version_needs_an_explicit_permission(version: str, current: str) -> None:
     with pytest.raises(JobFailed) as failure:
         read_wanted(payload(version), NAME, current)
     assert failure.value.code == "update_downgrade"
@@ -41,7 +41,7 @@ def test_an_older_version_needs_to_be_asked_for(version: str, current: str) -> N
 
 
 @pytest.mark.parametrize("version", ["", "latest", "../../etc"])
-def test_a_version_that_is_none_is_refused(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(JobFailed) as failure:
         read_wanted(payload(version), NAME, "1.0.0")
     assert failure.value.code == "bad_payload"

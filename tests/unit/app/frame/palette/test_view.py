@@ -1,4 +1,4 @@
-"""What the palette offers: what this person may do, and what was found."""
+"""The palette offers the actions permitted to this person, and the search results."""
 
 from app.frame.palette import view
 
@@ -7,7 +7,7 @@ def texts(text: str, *, can_operate: bool = True, can_admin: bool = True) -> lis
     return [item["text"] for item in view.actions(text, can_operate=can_operate, can_admin=can_admin)]
 
 
-def test_actions_are_those_that_this_person_may_take() -> None:
+def test_only_permitted_actions_are_offered() -> None:
     assert "Add runner…" in texts("")
     assert "Add runner…" not in texts("", can_admin=False)
     assert "New job…" in texts("", can_admin=False)
@@ -19,14 +19,14 @@ def test_an_action_is_found_by_any_of_its_words() -> None:
     assert texts("nothing like it") == []
 
 
-def test_what_was_found_says_how_much_more_there_is() -> None:
+def test_a_group_of_results_shows_how_many_there_are_in_all() -> None:
     rows = [{"id": "m", "path": "payments/db", "last_job": {"status": "NEEDS_ATTENTION"}}]
     (found,) = view.group("Modules", [view.module(row) for row in rows], 7)
     assert (found["said"], found["items"][0]["aside"]) == ("1 of 7", "Needs attention")
     assert view.group("Modules", [], 0) == []
 
 
-def test_a_job_is_named_by_its_number_and_what_it_acts_on() -> None:
+def test_a_job_is_named_by_its_number_and_its_target() -> None:
     rows = [
         {"id": 1007, "number": 7, "type": "APPLY", "status": "QUEUED", "module_path": "payments/db"},
         {

@@ -1,4 +1,4 @@
-"""The release notes dialog: it shows what was published or withdrawn while it is open."""
+"""The release notes dialog: it shows releases published or withdrawn while it is open."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def filled(*versions: str) -> OrgStore:
     return store
 
 
-def test_a_release_that_is_published_joins_and_what_is_read_stays() -> None:
+def test_a_new_release_is_added_to_the_list_and_the_open_one_stays_open() -> None:
     store = filled("1.8.0", "1.9.0")
     dialog = opened(store)
     assert dialog.chosen["version"] == "1.9.0"

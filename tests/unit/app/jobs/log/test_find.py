@@ -1,4 +1,4 @@
-"""What the reader types is found as text, through colours, and is never a pattern of its own."""
+"""The reader's input is found as text, through colours, and is never used as a pattern."""
 
 import re
 
@@ -22,10 +22,10 @@ from app.jobs.log.sgr import strip
         ("NEEDLE", "needle", True),
     ],
 )
-def test_words_are_found_as_they_are_read(words: str, line: str, is_found: bool) -> None:
+def test_the_search_text_is_matched_literally(words: str, line: str, is_found: bool) -> None:
     assert bool(re.search(pattern(words), line, re.IGNORECASE)) is is_found
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20), st.text(max_size=20))
-def test_any_words_are_found_where_they_stand(words: str, around: str) -> None:
+def test_every_search_text_is_found_in_its_line(words: str, around: str) -> None:
     assert re.search(pattern(words), f"{strip(around)}{words}", re.IGNORECASE)

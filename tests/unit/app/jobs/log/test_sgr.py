@@ -11,7 +11,7 @@ from app.jobs.log.sgr import MAX_LINE, MAX_SEGMENTS, Line, Parser, strip
 
 CLASS_NAME = re.compile(r"(?:a-x?[krgyumcwbdinsv]|a-o[krgyumcw])(?: (?:a-x?[krgyumcwbdinsv]|a-o[krgyumcw]))*")
 
-# What a log may try: markup, links, title setting, clipboard writing, screen clearing, right-to-left overrides.
+# Attacks that a log may try: markup, links, title setting, clipboard writing, screen clearing, right-to-left overrides.
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -80,7 +80,7 @@ def test_odd_sgr_parameters_leave_plain_text(params: str) -> None:
     assert only(f"\x1b[{params}mx") == (("x", ""),)
 
 
-def test_style_lives_on_over_lines_and_pieces() -> None:
+def test_a_style_continues_over_lines_and_pieces() -> None:
     parser = Parser()
     first, second = parser.feed("\x1b[31mone\ntwo\n")
     [third] = parser.feed("three\x1b[39m.")
@@ -98,15 +98,15 @@ def test_an_unfinished_link_does_not_swallow_the_next_line() -> None:
     assert [line.text for line in lines("\x1b]8;;https://evil.example\nnext\n")] == ["", "next"]
 
 
-def test_carriage_return_shows_what_was_written_last() -> None:
+def test_a_carriage_return_leaves_the_last_text() -> None:
     assert only("10 %\r55 %\r100 %\r\n") == (("100 %", ""),)
 
 
-def test_link_text_stays_and_its_address_goes() -> None:
+def test_a_links_text_is_kept_and_its_address_removed() -> None:
     assert only("see \x1b]8;;https://evil.example\x1b\\docs\x1b]8;;\x1b\\.") == (("see docs.", ""),)
 
 
-def test_a_long_line_is_cut_and_says_by_how_much() -> None:
+def test_a_long_line_is_cut_and_counts_the_hidden_characters() -> None:
     [line] = lines("x" * (MAX_LINE + 250))
     assert (len(line.text), line.hidden) == (MAX_LINE, 250)
 

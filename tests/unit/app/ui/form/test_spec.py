@@ -1,4 +1,4 @@
-"""A module's form is taken whole or refused field by field, with words that help."""
+"""A module's form is accepted as a whole or refused field by field, with helpful messages."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_a_git_module() -> None:
         ({"source_kind": "local", "local_path": "/srv/infra"}, {"path": "/srv/infra"}),
     ],
 )
-def test_other_sources(form: dict[str, str], source: dict[str, Any]) -> None:
+def test_archive_inline_and_local_sources_are_accepted(form: dict[str, str], source: dict[str, Any]) -> None:
     checked = check({**form, "name": "a", "group_path": "b"}, is_new=True)
     assert (checked.errors, checked.spec["source"]) == ({}, source)
 
@@ -89,7 +89,7 @@ def test_other_sources(form: dict[str, str], source: dict[str, Any]) -> None:
         ("extra_content:1", "x" * (fields.MAX_TEXT + 1)),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(key: str, value: str) -> None:
+def test_an_invalid_value_is_reported_at_its_field(key: str, value: str) -> None:
     assert list(check({**GIT, key: value}, is_new=True).errors) == [key]
 
 

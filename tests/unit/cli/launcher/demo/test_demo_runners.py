@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
         ("bubblewrap,namespaces", Found(os.geteuid() != 0, True)),
     ],
 )
-def test_the_doctor_decides_by_what_a_child_can_read(
+def test_the_doctor_decides_by_the_files_a_child_can_read(
     home: Path, monkeypatch: pytest.MonkeyPatch, ways: str, best: Found
 ) -> None:
     settings, whole = Settings(home=home), prepare.runner_part
@@ -43,14 +43,14 @@ def test_the_doctor_decides_by_what_a_child_can_read(
 
     monkeypatch.setattr(prepare, "runner_part", limited)
     found = prepare.isolation_here(settings, RUNNER)
-    # A machine that has not got the way is as one that has none; it is never said to keep more than it does.
+    # A machine without this kind of isolation counts as one without any; it never claims more than it has.
     assert found in {best, Found()}
     if ways == "[]":
         assert found == Found()
 
 
 @pytest.mark.parametrize("runners", [(None, None, None), (None, RUNNER, RUNNER), (RUNNER, RUNNER, RUNNER)])
-def test_what_cannot_be_kept_apart_is_left_out_and_said(
+def test_the_demo_omits_runners_that_cannot_be_isolated_and_notes_when_none_is_left(
     home: Path, monkeypatch: pytest.MonkeyPatch, runners: tuple[dict[str, str] | None, ...]
 ) -> None:
     async def nothing() -> None:

@@ -57,6 +57,16 @@ def question(
     return alert(title, text, *inside, dialog_acts(cancel(on_keep, keep), go), is_open=is_open, on_escape=on_keep)
 
 
+def typed_field(
+    key: str, *label: Any, value: Any, on_change: Any, class_name: str = "ry-f ry-dialog-field", **props: Any
+) -> rx.Component:
+    """A field whose text, such as a name, must be typed to confirm an act."""
+    text = rx.input(
+        id=key, value=value, on_change=on_change, auto_complete="off", custom_attrs={"spellCheck": "false"}, **props
+    )
+    return rx.el.div(rx.el.label(*label, html_for=key), text, class_name=class_name)
+
+
 def secret_dialog(
     *more: rx.Component, owner: Any, title: str, text: Any, lines: Sequence[rx.Component], on_close: Any
 ) -> rx.Component:

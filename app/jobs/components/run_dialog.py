@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
-from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.dialog import act_button, cancel, dialog_acts, typed_field
 from app.ui.icons import icon
 from app.ui.words import TYPE_WORDS
 
@@ -57,17 +57,9 @@ def _type() -> rx.Component:
 
 
 def _typed() -> rx.Component:
-    return rx.el.div(
-        rx.el.label("Type ", rx.el.span(RunState.name, class_name="ry-mono"), " to confirm", html_for="run-name"),
-        rx.input(
-            id="run-name",
-            name="confirmed",
-            value=RunState.typed,
-            on_change=RunState.set_typed,
-            auto_complete="off",
-            custom_attrs={"spellCheck": "false"},
-        ),
-        class_name="ry-f",
+    label = ("Type ", rx.el.span(RunState.name, class_name="ry-mono"), " to confirm")
+    return typed_field(
+        "run-name", *label, value=RunState.typed, on_change=RunState.set_typed, name="confirmed", class_name="ry-f"
     )
 
 

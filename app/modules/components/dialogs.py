@@ -6,28 +6,14 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.dialog import act_button, alert, cancel, dialog_acts, question, typed_field
 
 State = ModuleActionState
 
 
-def _typed(label: Any) -> rx.Component:
-    return rx.el.div(
-        rx.el.label(label, html_for="module-typed"),
-        rx.input(
-            id="module-typed",
-            value=State.typed,
-            on_change=State.set_typed,
-            auto_complete="off",
-            custom_attrs={"spellCheck": "false"},
-        ),
-        class_name="ry-f ry-dialog-field",
-    )
-
-
 def _question(kind: str, title: Any, text: str, act: str, label: Any) -> rx.Component:
     return question(
-        _typed(label),
+        typed_field("module-typed", label, value=State.typed, on_change=State.set_typed),
         is_open=State.kind == kind,
         title=title,
         text=text,

@@ -5,7 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.settings.components.frame import or_problem, settings_page, settings_panel
 from app.settings.state.organisation import OrganisationState
-from app.ui.dialog import act_button, question
+from app.ui.dialog import act_button, question, typed_field
 from app.ui.elements import date
 from app.ui.form.elements import check_field, text_field
 
@@ -42,17 +42,8 @@ def _organisation_form() -> rx.Component:
 def _delete_panel() -> rx.Component:
     """The way to delete the organisation, for its owners."""
     state = OrganisationState
-    typed = rx.el.div(
-        rx.el.label("Type ", rx.el.b(state.slug), " to confirm", html_for="organisation-typed"),
-        rx.input(
-            id="organisation-typed",
-            value=state.typed,
-            on_change=state.type_slug,
-            auto_complete="off",
-            custom_attrs={"spellCheck": "false"},
-        ),
-        class_name="ry-f ry-dialog-field",
-    )
+    label = ("Type ", rx.el.b(state.slug), " to confirm")
+    typed = typed_field("organisation-typed", *label, value=state.typed, on_change=state.type_slug)
     dialog = question(
         typed,
         is_open=state.is_deleting,

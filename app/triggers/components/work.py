@@ -8,7 +8,7 @@ from app.frame.session import SessionState
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
-from app.ui.dialog import question
+from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
 from app.ui.panel import link_button
 
@@ -32,17 +32,8 @@ def _ask_apply() -> rx.Component:
 
 
 def _ask_destroy() -> rx.Component:
-    typed = rx.el.div(
-        rx.el.label("Type ", rx.el.span(State.path, class_name="ry-mono"), " to confirm", html_for="destroy-path"),
-        rx.input(
-            id="destroy-path",
-            value=State.typed,
-            on_change=State.set_typed,
-            auto_complete="off",
-            custom_attrs={"spellCheck": "false"},
-        ),
-        class_name="ry-f ry-dialog-field",
-    )
+    label = ("Type ", rx.el.span(State.path, class_name="ry-mono"), " to confirm")
+    typed = typed_field("destroy-path", *label, value=State.typed, on_change=State.set_typed)
     return question(
         typed,
         is_open=State.asking == "DESTROY",

@@ -1,0 +1,196 @@
+"""Break rules one at a time and count how many the tests notice: `make mutants`.
+
+A mutant is one changed operator or literal in a copy of the tree. It is noticed when the nearest tests fail. A mutant that
+survives is a rule that nobody watches, or a change without effect; a person reads the list.
+"""
+
+import argparse
+import io
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MIGRATIONS = "supabase/migrations"
+# The pure rules, and where the tests of each are.
+AREAS = {
+    "worker/logs": ["tests/unit/worker/logs"],
+    "worker/steps": ["tests/unit/worker/steps"],
+    "worker/loops": ["tests/unit/worker/loops"],
+    "worker/children/environment.py": ["tests/unit/worker/children"],
+    "app/*/view": ["tests/unit/app"],
+    "supabase/functions/_shared": ["tests/integration/edge"],
+    "supabase/schemas": ["tests/db"],
+}
+SWAPS = {
+    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "and": "or", "or": "and",
+    "True": "False", "False": "True", "true": "false", "false": "true", "===": "!==", "!==": "===",
+    "&&": "||", "||": "&&", "=": "<>", "<>": "=",
+}  # fmt: skip
+# Texts that are no rule: strings and comments, and what SQL says in comments, grants and settings.
+SQL_TOKENS = re.compile(
+    r"(?P<skip>--[^\n]*|^(?:comment on|grant|revoke|create index|set)\b[^;]*;|:=|=>|\|\||(?<!interval )'(?:[^']|'')*')"
+    r"|(?P<find>(?<=interval ')\d+|<=|>=|<>|[<>=]|\b(?:and|or|true|false)\b|(?<![\w.'$])\d+(?![\w.]))",
+    re.MULTILINE | re.IGNORECASE,
+)
+TYPESCRIPT_TOKENS = re.compile(
+    r"(?P<skip>//[^\n]*|/\*.*?\*/|=>|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)"
+    r"|(?P<find>===|!==|<=|>=|&&|\|\||(?<= )[<>](?= )|\b(?:true|false)\b|(?<![\w.])\d+(?![\w.]))",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file."""
+
+    path: str
+    start: int
+    old: str
+    new: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.old} -> {self.new}"
+
+
+def places(path: Path) -> Iterator[tuple[int, str]]:
+    """Find the operators and literals of a file that carry a rule: offset and text."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            is_rule = token.type == tokenize.NUMBER or (token.string in SWAPS and token.string != "=")
+            if is_rule and not token.line.lstrip().startswith("@"):
+                yield lines[token.start[0] - 1] + token.start[1], token.string
+        return
+    for match in (SQL_TOKENS if path.suffix == ".sql" else TYPESCRIPT_TOKENS).finditer(text):
+        if match["find"]:
+            yield match.start("find"), match["find"]
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """List the mutants of a file: an operator swapped, or a whole number raised by one."""
+    text = path.read_text()
+    for start, old in places(path):
+        new = SWAPS.get(old.lower() if path.suffix == ".sql" else old) or (str(int(old) + 1) if old.isdigit() else None)
+        if new:
+            yield Mutant(str(path.relative_to(ROOT)), start, old, new, text.count("\n", 0, start) + 1)
+
+
+def sources(area: str) -> list[Path]:
+    """List the files of an area, without generated ones and tests."""
+    found = [path for place in ROOT.glob(area) for path in ([place] if place.is_file() else sorted(place.rglob("*")))]
+    return [
+        path for path in found if path.suffix in {".py", ".sql", ".ts"} and path.name not in {"api.sql", "__init__.py"}
+    ]
+
+
+def apply(mutant: Mutant, tree: Path) -> None:
+    """Write the mutant into a tree: a schema's also into the migrations, since tests begin with these."""
+    text = (ROOT / mutant.path).read_text()
+    changed = text[: mutant.start] + mutant.new + text[mutant.start + len(mutant.old) :]
+    (tree / mutant.path).write_text(changed)
+    if mutant.path.endswith(".sql"):
+        begins = max(text.rfind(mark, 0, mutant.start) for mark in ("\ncreate ", "\ndo "))
+        ends = text.find("\n\n", mutant.start)
+        before, after = text[begins + 1 : ends], changed[begins + 1 : ends + len(mutant.new) - len(mutant.old)]
+        for migration in (tree / MIGRATIONS).glob("*.sql"):
+            migration.write_text(migration.read_text().replace(before, after))
+
+
+def nearest(mutant: Mutant, tests: list[str]) -> list[str]:
+    """Choose the tests of a mutant: for SQL the files that name its function's topic or the function, else the area's."""
+    if not mutant.path.endswith((".sql", ".ts")):
+        return tests
+    text = (ROOT / mutant.path).read_text()[: mutant.start]
+    names = re.findall(r"(?:function|table|view) (?:private|public)\.(\w+)|export (?:async )?function (\w+)", text)
+    words = [Path(mutant.path).stem, *(name for pair in names[-1:] for name in pair if name)]
+    pattern = re.compile("|".join(rf"{re.escape(word.rstrip('s'))}" for word in words))
+    files = sorted(path for folder in tests for path in (ROOT / folder).rglob("test_*.py"))
+    ranked = sorted(files, key=lambda path: -len(pattern.findall(path.name + path.read_text())))
+    return [str(path.relative_to(ROOT)) for path in ranked[:6]]
+
+
+def passes(tree: Path, tests: list[str], limit: float) -> bool:
+    """Run the tests in the tree; a hang is a failure."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow and not browser",
+        *tests,
+    ]
+    try:
+        return subprocess.run(command, cwd=tree, capture_output=True, timeout=limit, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def verdict(mutant: Mutant, tree: Path, tests: list[str], limit: float) -> str:
+    """Return whether the tests fail because of the mutant alone."""
+    git("checkout", "--quiet", ".", folder=tree)
+    apply(mutant, tree)
+    if passes(tree, tests, limit):
+        return "SURVIVED"
+    git("checkout", "--quiet", ".", folder=tree)
+    return "noticed" if passes(tree, tests, limit) else "unclear"
+
+
+def sample(count: int, seed: int, areas: list[str]) -> list[tuple[Mutant, list[str]]]:
+    """Draw the same number of mutants from each area."""
+    chance = random.Random(seed)
+    drawn = []
+    for area in areas:
+        found = [mutant for path in sources(area) for mutant in mutants(path)]
+        drawn += [(mutant, AREAS[area]) for mutant in chance.sample(found, min(count, len(found)))]
+    return drawn
+
+
+def git(*words: str, folder: Path = ROOT) -> str:
+    """Run git and return its output."""
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    """Try mutants of the committed tree; print each with its verdict, and the share that was noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10, help="mutants of each area (10)")
+    parser.add_argument("--seed", type=int, default=1, help="another number draws others")
+    parser.add_argument("--area", choices=AREAS, action="append", help="only this one; may be repeated")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one mutant's tests (300)")
+    arguments = parser.parse_args()
+    if git("status", "--porcelain", "--untracked-files=no"):
+        parser.error("commit or stash your changes first: mutants are made of the last commit")
+    verdicts = Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="runyard-mutants-") as folder:
+        Path(folder).chmod(0o755)
+        tree = Path(folder) / "tree"
+        git("worktree", "add", "--quiet", "--detach", str(tree))
+        (tree / ".venv").symlink_to(ROOT / ".venv")
+        try:
+            for mutant, tests in sample(arguments.count, arguments.seed, arguments.area or list(AREAS)):
+                found = verdict(mutant, tree, nearest(mutant, tests), arguments.limit)
+                verdicts[found] += 1
+                print(f"{verdicts.total():4} {found:8} {mutant}", flush=True)
+        finally:
+            git("worktree", "remove", "--force", str(tree))
+    judged = verdicts["noticed"] + verdicts["SURVIVED"]
+    print(f"{verdicts['noticed']} of {judged} mutants were noticed: {verdicts['noticed'] / max(judged, 1):.0%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

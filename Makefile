@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-re
 # pytest uses only the last of two -m options, so both are one.
 NOT_SLOW := -m 'not slow$(if $(MARK), and ($(MARK)))'
 
-.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all check lint format unit faults bench engines docs screenshots \
+.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all check lint format unit faults bench mutants engines docs screenshots \
   wheels worker-binary version release-check lock clean
 
 help: ## Show this help
@@ -134,6 +134,9 @@ bench: setup-test ## Measure, and write JSON and a table to benchmarks/results/
 
 engines: setup ## Build or fetch OpenTofu, Terraform and Pulumi into the cache (takes a while)
 	@$(PY) -m cli engines ensure all
+
+mutants: setup-test ## Break rules one at a time in a copy, and count how many the tests notice: ARGS="--count 20 --area worker/logs"
+	@$(PY) -m scripts.mutants $(ARGS)
 
 docs: setup-lint ## Build the documentation site into site/
 	@$(PY) -m zensical build --strict

@@ -34,7 +34,7 @@ SWAPS = {
     "True": "False", "False": "True", "true": "false", "false": "true", "===": "!==", "!==": "===",
     "&&": "||", "||": "&&", "=": "<>", "<>": "=",
 }  # fmt: skip
-# Texts that are no rule: strings and comments, and what SQL says in comments, grants and settings.
+# Texts without rules: strings and comments, and what SQL says in comments, grants and settings.
 SQL_TOKENS = re.compile(
     r"(?P<skip>--[^\n]*|^(?:comment on|grant|revoke|create index|set)\b[^;]*;|:=|=>|\|\||(?<!interval )'(?:[^']|'')*')"
     r"|(?P<find>(?<=interval ')\d+|<=|>=|<>|[<>=]|\b(?:and|or|true|false)\b|(?<![\w.'$])\d+(?![\w.]))",

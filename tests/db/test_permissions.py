@@ -92,7 +92,9 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     team = org.owner.call("create_team", p_org=org.id, p_name="sre")["id"]
     org.owner.call("set_team_member", p_team=team, p_user=org.member("viewer").id, p_is_member=True)
     org.owner.call("set_role", p_org=org.id, p_name="unused", p_verbs="{job.plan}")
-    bound = org.owner.call("grant_role", p_org=org.id, p_path="a/b", p_role="planner", p_kind="team", p_subject=team)["id"]
+    bound = org.owner.call("grant_role", p_org=org.id, p_path="a/b", p_role="planner", p_kind="team", p_subject=team)[
+        "id"
+    ]
     made_app = org.owner.call("start_git_app", p_org=org.id, p_state_hash=sha256("x"))["id"]
     login = {"p_host": "git.example.com", "p_login": "ann"}
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)

@@ -80,5 +80,5 @@ def _subject(here: Here, who: str) -> tuple[str, str]:
     if kind == "account" and name:
         return kind, str(here.org.account(name)["id"])
     if "@" not in who:
-        raise Usage(f"{who} is no email address.", "Write a member's address, team:NAME or account:NAME.")
+        raise Usage(f"{who} is not an email address.", "Write a member's address, team:NAME or account:NAME.")
     return "member", str(here.org.member(who)["user_id"])

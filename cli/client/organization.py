@@ -77,6 +77,13 @@ class Organization:
         """A cloud identity by its name or its id."""
         return self._one("cloud_identities", "cloud identity", wanted, org_id=f"eq.{self.id}")
 
+    def team(self, wanted: str) -> Row:
+        """A team by its name."""
+        found = self.api.rows("teams", name=f"eq.{wanted}", org_id=f"eq.{self.id}")
+        if not found:
+            raise NotFound(f'There is no team "{wanted}" in {self.slug}.', "`runyard teams list` shows them.")
+        return found[0]
+
     def member(self, wanted: str) -> Row:
         """A member by email address or id."""
         column = "user_id" if is_id(wanted) else "email"

@@ -14,7 +14,7 @@ PAGE = "Account → Personal tokens"
 @command(app, "list", calls=("my_personal_tokens",), page=PAGE)
 def list_tokens(here: Here) -> None:
     """List your tokens: name, hint, expiry, last use; never the token."""
-    columns = ("id", "name", "hint", "is_live", "created_at", "expires_at", "last_used_at")
+    columns = ("id", "name", "hint", "role", "path", "is_live", "created_at", "expires_at", "last_used_at")
     here.printer.rows(here.api.call("my_personal_tokens"), columns, "No personal tokens.")
 
 
@@ -23,10 +23,15 @@ def create(
     here: Here,
     name: Annotated[str, typer.Argument(help="Its name.")],
     days: Annotated[int, typer.Option(help="Its lifetime, 1 to 365 days.")] = 90,
+    role: Annotated[
+        str | None, typer.Option(help="At most what viewer, planner, approver, operator or admin may.")
+    ] = None,
+    path: Annotated[str, typer.Option(help="The group in which it may do more than read; needs --role.")] = "",
 ) -> None:
-    """Make a token that acts as you; it is printed this once."""
+    """Make a token that acts as you, or does less; it is printed this once."""
     token = make_personal_token()
-    made = here.api.call("create_personal_token", name=name, token_hash=token.hash, hint=token.hint, days=days)
+    given = {"name": name, "token_hash": token.hash, "hint": token.hint, "days": days, "role": role, "path": path}
+    made = here.api.call("create_personal_token", **given)
     here.printer.result({**made, "token": token.text}, _words)
 
 

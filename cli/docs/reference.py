@@ -37,9 +37,10 @@ PERMISSIONS = """# Permissions
 
 `anon` is a visitor who is not signed in, `authenticated` a person, `worker` a runner, `executor` a process that a runner started for one
 job, `engine` what that job runs, `service_role` the edge functions. Tables are read under row-level security, so a person sees only the
-organisations that they belong to; nothing is written except through the functions, which check the caller's role in the organisation.
+organisations that they belong to; nothing is written except through the functions, which check what the caller may do at the path.
 
-Each role may do its own row and those above it. Calls, policies and lists all ask the view `private.verbs`.
+Each role may do its own row and those above it. Calls, policies and lists all ask the view `private.verbs`. Two more roles are given at a
+path only: `planner` (a viewer with `job.plan`) and `approver` (a viewer with `job.approve`). [Rights at a path](../access.md)
 
 | role in the organisation | may |
 |---|---|

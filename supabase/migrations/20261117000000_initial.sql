@@ -642,10 +642,10 @@ from (values
   ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
-  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
-  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -676,9 +676,10 @@ declare
   v_least public.member_role := private.least_role(p_verb);
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
+    and private.token_allows(p_verb);
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
   end if;
 end;
 $$;
@@ -712,28 +713,53 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
--- per organisation today, so the path decides nothing yet; roles per group will.
-create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+-- The role of the caller's membership or service account in an organisation; null for one who has none.
+create function private.my_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
-  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
   select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
+  return v_role;
+end;
+$$;
+
+-- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
+create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.token_allows(p_verb, p_path) and (private.my_role(p_org) <= private.least_role(p_verb)
+    or exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())));
+end;
+$$;
+
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. An act on
+-- the organisation itself names no path.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role := private.my_role(p_org);
+begin
   -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > v_least then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.',
+  if v_role > private.least_role(p_verb)
+    and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
+      coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
       jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+  end if;
+  if not private.token_allows(p_verb, p_path) then
+    perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
+      'Use a token with a wider role or path; they are created under Account.');
   end if;
 end;
 $$;
@@ -953,7 +979,7 @@ begin
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
-      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+      select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;
@@ -1232,13 +1258,20 @@ grant select on public.service_accounts to authenticated, service_role;
 
 -- ## accounts that act
 
+-- The role of a service account in its organisation. One that has roles at paths alone reads, as a viewer does.
+create function private.role_of(p_account public.service_accounts) returns public.member_role
+language sql stable set search_path = '' as $$
+  select coalesce(p_account.role, (select 'viewer'::public.member_role from public.role_bindings as b
+    where b.account_id = p_account.id limit 1))
+$$;
+
 -- The service account that the caller's token names, while it holds a role and the token's credential counts; else
 -- nothing.
 create function private.acting_account() returns public.service_accounts
 language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
-  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and a.role is not null and a.removed_at is null
-    and not a.is_disabled
+  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
+    and a.removed_at is null and not a.is_disabled
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
@@ -1252,7 +1285,7 @@ begin
     perform private.fail('RY403', 'This service account may not act (any more).',
       'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.');
   end if;
-  return case when v_account.org_id = p_org then v_account.role end;
+  return case when v_account.org_id = p_org then private.role_of(v_account) end;
 end;
 $$;
 
@@ -1638,19 +1671,538 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  update public.service_accounts set last_used_at = now()
-  where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
+  update public.service_accounts as a set last_used_at = now()
+  where id = p_account and removed_at is null and not is_disabled and private.role_of(a) is not null
+  returning * into v_account;
   if v_account.id is null then
     perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
-  return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
+  return jsonb_build_object('role', private.role_of(v_account), 'version', v_account.credential_version);
 end;
 $$;
 comment on function private.use_service_account is
   'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
   'functions only.';
 grant execute on function private.use_service_account to service_role;
+
+-- ==================== schemas/rights.sql
+
+-- Rights: who may do what at which path. A member's role counts in the whole organisation. A binding adds a role to a
+-- member, a team or a service account at one path and everything below it. Rights add up; nothing takes one away below.
+
+-- The verbs of each built-in role. A planner and an approver read, and do one thing more.
+create view private.role_verbs as
+select
+  r.role::text as role,
+  v.verb
+from private.verbs as v cross join unnest(enum_range(null::public.member_role)) as r (role)
+where r.role <= v.least_role
+union all
+select
+  r.role,
+  v.verb
+from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
+inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+comment on view private.role_verbs is 'What each built-in role may do.';
+
+create table public.roles (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[a-z][a-z0-9-]{0,38}[a-z0-9]$'),
+  description text not null default '' check (length(description) <= 500),
+  verbs text[] not null check (cardinality(verbs) between 1 and 100),
+  created_at timestamptz not null default now(),
+  primary key (org_id, name)
+);
+alter table public.roles enable row level security;
+grant select on public.roles to authenticated, service_role;
+create policy "Members see their organisation's own roles" on public.roles
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
+comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
+create trigger wake after insert or update or delete on public.roles
+  for each row execute function private.wake_for_row();
+
+create table public.teams (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  created_at timestamptz not null default now()
+);
+create unique index teams_name_idx on public.teams (org_id, lower(name));
+alter table public.teams enable row level security;
+grant select on public.teams to authenticated, service_role;
+create policy "Members see their organisation's teams" on public.teams
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.teams is 'Groups of members that get roles together.';
+create trigger wake after insert or update or delete on public.teams
+  for each row execute function private.wake_for_row();
+
+-- The key to the membership removes a person from every team when they leave the organisation.
+create table public.team_members (
+  team_id uuid not null references public.teams (id) on delete cascade,
+  org_id uuid not null,
+  user_id uuid not null,
+  added_at timestamptz not null default now(),
+  primary key (team_id, user_id),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index team_members_user_id_idx on public.team_members (org_id, user_id);
+alter table public.team_members enable row level security;
+grant select on public.team_members to authenticated, service_role;
+create policy "Members see who is in their organisation's teams" on public.team_members
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.team_members is 'Which member is in which team.';
+create trigger wake after insert or update or delete on public.team_members
+  for each row execute function private.wake_for_row();
+
+create table public.role_bindings (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  role text not null check (role <> 'owner'),
+  user_id uuid,
+  team_id uuid references public.teams (id) on delete cascade,
+  account_id uuid references public.service_accounts (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  check (num_nonnulls(user_id, team_id, account_id) = 1),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create unique index role_bindings_subject_idx on public.role_bindings
+  (org_id, coalesce(user_id, team_id, account_id), path, role);
+create index role_bindings_user_id_idx on public.role_bindings (org_id, user_id);
+create index role_bindings_team_id_idx on public.role_bindings (team_id);
+create index role_bindings_account_id_idx on public.role_bindings (account_id);
+alter table public.role_bindings enable row level security;
+grant select on public.role_bindings to authenticated, service_role;
+create policy "Members see who has which role where" on public.role_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.role_bindings is
+  'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
+comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
+comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
+create trigger wake after insert or update or delete on public.role_bindings
+  for each row execute function private.wake_for_row();
+
+-- ## who may do what
+
+-- The verbs of a role; none for a name that means nothing.
+create function private.verbs_of(p_org uuid, p_role text) returns text[]
+language sql stable set search_path = '' as $$
+  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+    (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
+$$;
+
+-- Whether a path is another one or below it; "" is above all.
+create function private.is_at_or_below(p_path text, p_above text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_above = '' or p_path = p_above or starts_with(p_path, p_above || '/')
+$$;
+
+-- The bindings of a member or a service account, and those of the member's teams.
+create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from public.role_bindings as b
+  where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
+    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject))
+$$;
+
+-- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
+-- at the top reaches it.
+create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
+returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from private.bindings_of(p_org, p_subject) as b
+  where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
+$$;
+
+-- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may, and
+-- only reads outside of its path.
+create function private.token_allows(p_verb text, p_path text default '') returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(private.jwt() ? 'personal_token', false) or exists (
+    select from private.personal_tokens as t
+    where t.id = (private.jwt() ->> 'personal_token')::pg_catalog.uuid and (t.role is null or exists (
+      select from private.role_verbs as r where r.verb = p_verb and (r.role = 'viewer'
+        or r.role = t.role and private.is_at_or_below(coalesce(p_path, ''), t.path)))));
+end;
+$$;
+
+-- Whether a member may do this at a path: by the role of the membership, or by a binding.
+create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.memberships as m where m.org_id = p_org and m.user_id = p_user
+    and (m.role <= private.least_role(p_verb)
+      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user))))
+$$;
+
+-- Whether a member may do this somewhere in the organisation.
+create function private.may_anywhere(p_verb text, p_org uuid, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select private.may(p_verb, p_org, '', p_user) or exists (
+    select from private.bindings_of(p_org, p_user) as b where p_verb = any (private.verbs_of(p_org, b.role)))
+$$;
+
+-- Refuses the caller who may do this nowhere in the organisation; the paths are checked once they are known.
+create function private.need_anywhere(p_verb text, p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not private.may_anywhere(p_verb, p_org, private.caller_id()) then
+    perform private.need(p_verb, p_org);
+  end if;
+end;
+$$;
+
+-- The members and teams that may do this at a path, for a person who may not: at most five names.
+create function private.holders(p_verb text, p_org uuid, p_path text) returns text
+language sql stable set search_path = '' as $$
+  with holder as (
+    select 1 as place, 'the team ' || t.name as name from public.role_bindings as b
+      join public.teams as t on t.id = b.team_id
+    where b.org_id = p_org and private.is_at_or_below(coalesce(p_path, ''), b.path)
+      and p_verb = any (private.verbs_of(p_org, b.role))
+    union
+    select 2, m.email from public.memberships as m
+    where m.org_id = p_org and (m.role <= private.least_role(p_verb) or exists (
+      select from public.role_bindings as b where b.org_id = p_org and b.user_id = m.user_id
+        and private.is_at_or_below(coalesce(p_path, ''), b.path)
+        and p_verb = any (private.verbs_of(p_org, b.role))))
+  ), named as (select h.name, h.place, row_number() over (order by h.place, h.name) as n, count(*) over () as total
+    from holder as h)
+  select string_agg(n.name, ', ' order by n.n) || case when max(n.total) > 5 then format(' and %s more', max(n.total)
+    - 5) else '' end || case when max(n.total) = 1 then ' has it.' else ' have it.' end
+  from named as n where n.n <= 5
+$$;
+
+-- ## giving and taking
+
+-- Refuses a role that does not exist.
+create function private.need_role(p_org uuid, p_role text) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
+begin
+  if v_verbs = '{}' then
+    perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
+      'List them with list_roles, or under Settings → Roles.');
+  end if;
+  return v_verbs;
+end;
+$$;
+
+-- Refuses the caller unless they may grant roles at a path and have every one of these verbs there themselves.
+create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.need('role.grant', p_org, p_path);
+  perform private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb);
+end;
+$$;
+
+-- The name of a member, a team or a service account of the organisation; refuses anything else.
+create function private.subject_name(p_org uuid, p_kind text, p_id uuid) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_name pg_catalog.text := case p_kind
+    when 'member' then (select m.email from public.memberships as m where m.org_id = p_org and m.user_id = p_id)
+    when 'team' then (select t.name from public.teams as t where t.org_id = p_org and t.id = p_id)
+    when 'account' then (select a.name from public.service_accounts as a where a.org_id = p_org and a.id = p_id
+      and a.removed_at is null) end;
+begin
+  if v_name is null then
+    perform private.fail('RY404', 'There is no such member, team or service account.',
+      'Send the kind (member, team or account) and the id.');
+  end if;
+  return v_name;
+end;
+$$;
+
+create function private.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_binding public.role_bindings;
+  v_name pg_catalog.text;
+begin
+  perform private.need('role.grant', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  perform private.need_to_grant(p_org, p_path, private.need_role(p_org, p_role));
+  v_name := private.subject_name(p_org, p_kind, p_subject);
+  insert into public.role_bindings (org_id, path, role, user_id, team_id, account_id, created_by)
+  values (p_org, p_path, p_role, case p_kind when 'member' then p_subject end,
+    case p_kind when 'team' then p_subject end, case p_kind when 'account' then p_subject end, private.caller_id())
+  returning * into v_binding;
+  perform private.audit(p_org, 'access.granted', p_kind, p_subject::pg_catalog.text, v_name,
+    jsonb_build_object('role', p_role, 'path', p_path));
+  return to_jsonb(v_binding);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('%s is %s there already.', v_name, p_role), 'Nothing is left to do.');
+  when check_violation then
+    perform private.fail('RY422', 'An owner is made under Settings → Members, for the whole organisation.',
+      'Choose another role.');
+end;
+$$;
+comment on function private.grant_role is
+  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. '
+  'Admins.';
+grant execute on function private.grant_role to authenticated;
+
+create function private.revoke_role(p_binding uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_binding public.role_bindings;
+begin
+  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
+  for update;
+  if v_binding.id is null then
+    perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
+  end if;
+  perform private.need('role.grant', v_binding.org_id, v_binding.path);
+  delete from public.role_bindings where id = p_binding;
+  perform private.audit(v_binding.org_id, 'access.revoked',
+    case when v_binding.user_id is not null then 'member' when v_binding.team_id is not null then 'team'
+      else 'account' end, coalesce(v_binding.user_id, v_binding.team_id, v_binding.account_id)::pg_catalog.text,
+    private.binding_name(v_binding), jsonb_build_object('role', v_binding.role, 'path', v_binding.path));
+  return to_jsonb(v_binding);
+end;
+$$;
+comment on function private.revoke_role is 'Takes a role away that was given at a path. Admins.';
+grant execute on function private.revoke_role to authenticated;
+
+-- The name of a binding's member, team or service account.
+create function private.binding_name(p_binding public.role_bindings) returns text
+language sql stable set search_path = '' as $$
+  select coalesce(
+    (select m.email from public.memberships as m where m.org_id = p_binding.org_id and m.user_id = p_binding.user_id),
+    (select t.name from public.teams as t where t.id = p_binding.team_id),
+    (select a.name from public.service_accounts as a where a.id = p_binding.account_id))
+$$;
+
+-- ## who has access
+
+create function private.list_access(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return coalesce((
+    select jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role) from (
+      select b.id, case when b.user_id is not null then 'member' when b.team_id is not null then 'team'
+          else 'account' end as kind, coalesce(b.user_id, b.team_id, b.account_id) as subject_id,
+        private.binding_name(b) as name, b.role, b.path, b.created_at,
+        (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
+      from public.role_bindings as b
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      union all
+      select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
+      from public.memberships as m where m.org_id = p_org
+      union all
+      select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
+      from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+    ) as a), '[]');
+end;
+$$;
+comment on function private.list_access is
+  'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it '
+  'is the role of a membership or an account in the whole organisation. Members.';
+grant execute on function private.list_access to authenticated;
+
+create function private.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_name pg_catalog.text;
+  v_why pg_catalog.text[];
+begin
+  perform private.need('module.read', p_org, p_path);
+  v_name := private.subject_name(p_org, 'member', p_user);
+  perform private.need_target(p_org, p_path);
+  if not exists (select from private.verbs as v where v.verb = p_verb) then
+    perform private.fail('RY404', format('There is no verb "%s".', left(p_verb, 100)),
+      'They are listed in the permissions reference, such as job.plan.');
+  end if;
+  v_why := array(
+    select format('%s in the whole organisation', m.role) from public.memberships as m
+    where m.org_id = p_org and m.user_id = p_user and m.role <= private.least_role(p_verb)
+    union all
+    select format('%s at %s', b.role, coalesce(nullif(b.path, ''), 'the top'))
+      || coalesce(' through the team ' || (select t.name from public.teams as t where t.id = b.team_id), '')
+    from private.bindings_for(p_verb, p_org, p_path, p_user) as b);
+  return jsonb_build_object('may', v_why <> '{}', 'why', v_why, 'words', case when v_why = '{}'
+    then format('%s may not %s at %s. %s', v_name, p_verb, coalesce(nullif(p_path, ''), 'the top'),
+      private.holders(p_verb, p_org, p_path))
+    else format('%s may %s at %s: %s.', v_name, p_verb, coalesce(nullif(p_path, ''), 'the top'),
+      array_to_string(v_why, '; ')) end);
+end;
+$$;
+comment on function private.explain_access is
+  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+grant execute on function private.explain_access to authenticated;
+
+create function private.my_verbs(p_org uuid, p_path text) returns text[]
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org, p_path);
+  return array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb);
+end;
+$$;
+comment on function private.my_verbs is 'What the caller may do at a path. Members.';
+grant execute on function private.my_verbs to authenticated;
+
+-- ## teams
+
+create function private.create_team(p_org uuid, p_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams;
+begin
+  perform private.need('member.manage', p_org);
+  insert into public.teams (org_id, name) values (p_org, trim(p_name)) returning * into v_team;
+  perform private.audit(p_org, 'team.created', 'team', v_team.id::pg_catalog.text, v_team.name);
+  return to_jsonb(v_team);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a team "%s".', trim(p_name)), 'Choose another name.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A team''s name has 1 to 63 letters, digits, spaces, dots, hyphens and underscores.',
+      'It begins and ends with a letter or a digit.');
+end;
+$$;
+comment on function private.create_team is 'Creates a team without members. Admins.';
+grant execute on function private.create_team to authenticated;
+
+-- A team that the caller may change, locked.
+create function private.my_team(p_team uuid) returns public.teams
+language plpgsql set search_path = '' as $$
+declare
+  v_team public.teams;
+begin
+  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  if v_team.id is null then
+    perform private.fail('RY404', 'There is no such team.');
+  end if;
+  perform private.need('member.manage', v_team.org_id);
+  return v_team;
+end;
+$$;
+
+create function private.delete_team(p_team uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams := private.my_team(p_team);
+begin
+  delete from public.teams where id = p_team;
+  perform private.audit(v_team.org_id, 'team.deleted', 'team', p_team::pg_catalog.text, v_team.name);
+  return to_jsonb(v_team);
+end;
+$$;
+comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
+grant execute on function private.delete_team to authenticated;
+
+create function private.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams := private.my_team(p_team);
+  v_name pg_catalog.text := private.subject_name(v_team.org_id, 'member', p_user);
+begin
+  if p_is_member then
+    -- A person who joins gets all that the team has.
+    perform private.need_to_grant(v_team.org_id, b.path, private.verbs_of(v_team.org_id, b.role))
+    from public.role_bindings as b where b.team_id = p_team;
+    insert into public.team_members (team_id, org_id, user_id) values (p_team, v_team.org_id, p_user)
+    on conflict do nothing;
+  else
+    delete from public.team_members where team_id = p_team and user_id = p_user;
+  end if;
+  perform private.audit(v_team.org_id, case when p_is_member then 'team.member_added' else 'team.member_removed' end,
+    'team', p_team::pg_catalog.text, v_team.name, jsonb_build_object('member', v_name));
+  return to_jsonb(v_team);
+end;
+$$;
+comment on function private.set_team_member is
+  'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+grant execute on function private.set_team_member to authenticated;
+
+-- ## own roles
+
+create function private.list_roles(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org);
+  return (
+    select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
+      select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
+      from private.role_verbs as v group by v.role
+      union all
+      select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r);
+end;
+$$;
+comment on function private.list_roles is
+  'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
+grant execute on function private.list_roles to authenticated;
+
+-- Refuses verbs that do not exist, and those that only an owner has.
+create function private.check_verbs(p_verbs text[]) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_wrong pg_catalog.text := (select string_agg(w.verb, ', ') from unnest(p_verbs) as w (verb)
+    where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner'));
+begin
+  if v_wrong is not null or coalesce(cardinality(p_verbs), 0) = 0 then
+    perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(v_wrong, 200), 'no verb at all')),
+      'Choose from list_roles; what only owners may do stays theirs.');
+  end if;
+end;
+$$;
+
+create function private.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default '') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_role public.roles;
+begin
+  perform private.check_verbs(p_verbs);
+  perform private.need_to_grant(p_org, '', p_verbs);
+  if exists (select from private.role_verbs as v where v.role = p_name) then
+    perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.');
+  end if;
+  insert into public.roles (org_id, name, verbs, description)
+  values (p_org, p_name, array(select distinct v from unnest(p_verbs) as v order by v), coalesce(p_description, ''))
+  on conflict (org_id, name) do update set verbs = excluded.verbs, description = excluded.description
+  returning * into v_role;
+  perform private.audit(p_org, 'role.set', 'role', p_name, p_name, jsonb_build_object('verbs', v_role.verbs));
+  return to_jsonb(v_role);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A role''s name has 2 to 40 lower-case letters, digits and hyphens.',
+      'It begins with a letter; a description has at most 500 characters.');
+end;
+$$;
+comment on function private.set_role is
+  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole '
+  'organisation. Admins.';
+grant execute on function private.set_role to authenticated;
+
+create function private.delete_role(p_org uuid, p_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_role public.roles;
+begin
+  perform private.need('role.grant', p_org);
+  select * into v_role from public.roles where org_id = p_org and name = p_name for update;
+  if v_role.name is null then
+    perform private.fail('RY404', format('There is no own role "%s".', left(p_name, 100)));
+  end if;
+  if exists (select from public.role_bindings as b where b.org_id = p_org and b.role = p_name) then
+    perform private.fail('RY409', format('Somebody has the role "%s".', p_name), 'Take it away from them first.');
+  end if;
+  delete from public.roles where org_id = p_org and name = p_name;
+  perform private.audit(p_org, 'role.deleted', 'role', p_name, p_name);
+  return to_jsonb(v_role);
+end;
+$$;
+comment on function private.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
+grant execute on function private.delete_role to authenticated;
 
 -- ==================== schemas/sign_in.sql
 
@@ -1810,13 +2362,19 @@ create table private.personal_tokens (
   hint text not null check (length(hint) = 4),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
-  last_used_at timestamptz
+  last_used_at timestamptz,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin')),
+  path text not null default '' check (path = '' or private.is_path(path)),
+  check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
 alter table private.personal_tokens enable row level security;
 comment on table private.personal_tokens is
   'Tokens with which a person''s programs act as that person; they go with the account.';
 comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.role is
+  'At most what this role may do, and never more than its owner may; null: all that its owner may.';
+comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
 
@@ -1827,7 +2385,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -1844,19 +2403,24 @@ begin
     perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
-  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days))
+  if p_role is null and p_path <> '' then
+    perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
+  end if;
+  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
+  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+    coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'The token''s name, hash or hint is not valid.',
-      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters.');
+    perform private.fail('RY422', 'The token''s name, hash, hint, role or path is not valid.',
+      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters; a role is '
+      'viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who is signed '
-  'in.';
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
+  'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
 
 create function private.my_personal_tokens() returns jsonb
@@ -1868,8 +2432,8 @@ begin
 end;
 $$;
 comment on function private.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody who is '
-  'signed in.';
+  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
+  'who is signed in.';
 grant execute on function private.my_personal_tokens to authenticated;
 
 create function private.revoke_personal_token(p_token uuid) returns jsonb
@@ -2328,6 +2892,7 @@ begin
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
   end if;
+  delete from public.role_bindings where org_id = v_group.org_id and path = v_group.path;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
   return to_jsonb(v_group);
@@ -2538,6 +3103,7 @@ begin
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
   delete from public.module_dependencies where consumer_id = p_module;
+  delete from public.role_bindings where org_id = v_module.org_id and path = v_module.path;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
@@ -4179,7 +4745,7 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'job.run');
+  v_module public.modules := private.my_module(p_module, 'job.plan');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
@@ -8273,7 +8839,6 @@ create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_variable public.variables;
-  v_least public.member_role := private.least_role('job.run');
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and org_id in (select private.my_org_ids());
@@ -8290,9 +8855,12 @@ begin
       order by m.path),
     'members', coalesce((
       select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
-      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+      from public.memberships as m where m.org_id = v_variable.org_id
+        and private.may('job.plan', m.org_id, v_variable.path, m.user_id)), '[]'),
     'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
-      and a.role <= v_least and not a.is_disabled order by a.name),
+      and (a.role <= private.least_role('job.plan')
+        or exists (select from private.bindings_for('job.plan', a.org_id, v_variable.path, a.id)))
+      and not a.is_disabled order by a.name),
     'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
       and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
 end;
@@ -8512,7 +9080,7 @@ grant execute on function private.request_survey to authenticated;
 create function private.my_survey(p_job bigint) returns public.provision_jobs
 language plpgsql stable set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
     perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
@@ -9266,6 +9834,29 @@ begin
 end;
 $$;
 
+-- The verb that a job needs: a plan that is applied without another act is an apply.
+create function private.verb_to_run(p_type public.job_type, p_options jsonb default '{}') returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
+    or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+$$;
+
+-- Refuses the caller unless they may run such a job for each of these modules.
+create function private.need_to_run(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_verb pg_catalog.text := private.verb_to_run(p_type, p_options);
+begin
+  if private.is_allowed(v_verb, p_org, '') then
+    perform private.need(v_verb, p_org);
+    return;
+  end if;
+  perform private.need('organization.read', p_org);
+  perform private.need(v_verb, p_org, m.path) from public.modules as m
+  where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
+end;
+$$;
+
 create function private.enqueue_job(
   p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'
 ) returns jsonb
@@ -9274,7 +9865,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, array[p_module], p_options);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -9316,7 +9907,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, p_modules, p_options);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.
@@ -10632,10 +11223,11 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.read');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
+  perform private.need(private.verb_to_run(v_old.type, v_old.payload -> 'options'), v_old.org_id, v_old.module_path);
   perform private.check_reason(p_reason);
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
@@ -10799,10 +11391,10 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether nobody but this member may approve jobs.
-create function private.is_only_approver(p_org uuid, p_user uuid) returns boolean
+create function private.is_only_approver(p_org uuid, p_path text, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
-    and m.role <= private.least_role('job.approve'))
+    and private.may('job.approve', p_org, p_path, m.user_id))
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
@@ -10814,7 +11406,7 @@ language sql stable set search_path = '' as $$
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
-    and not private.is_only_approver(p_org, m.user_id)
+    and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
@@ -10826,7 +11418,7 @@ create function private.check_own_approval(p_job public.provision_jobs, p_overri
 language plpgsql stable set search_path = '' as $$
 declare
   -- An organisation has an owner, so its only member is one.
-  v_is_alone boolean := private.is_only_approver(p_job.org_id, private.caller_id());
+  v_is_alone boolean := private.is_only_approver(p_job.org_id, p_job.module_path, private.caller_id());
   -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.caller_id() in (
     select private.requesters(p_job)) and not (
@@ -10898,6 +11490,10 @@ begin
       'Look at it again.');
   end if;
   if p_decision = 'approve' then
+    -- A confirmation is what runs it.
+    if v_job.approvals_required = 0 then
+      perform private.need('job.apply', v_job.org_id, v_job.module_path);
+    end if;
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
@@ -12971,7 +13567,7 @@ declare
   v_set public.job_sets;
   v_modules pg_catalog.uuid[];
 begin
-  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else 'job.run' end, p_org, p_path);
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org, p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
     perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
       'Send PLAN, DRIFT, APPLY or DESTROY.');
@@ -13066,7 +13662,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.cancel');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
@@ -13094,7 +13690,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.plan');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_refusal pg_catalog.text;
@@ -13102,6 +13698,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
+  perform private.need(private.verb_to_run(v_set.type), v_set.org_id, v_set.path);
   -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
@@ -13229,7 +13826,7 @@ $$;
 create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.apply');
   v_row pg_catalog.record;
   v_refusals pg_catalog.jsonb := '[]';
   v_approved integer := 0;
@@ -15112,10 +15709,11 @@ create function private.plan_pull_request(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
 begin
+  perform private.need_anywhere('job.plan', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
     perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
@@ -15127,7 +15725,7 @@ begin
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
       then jsonb_build_object(v_module.id, '') else '{}' end;
@@ -15262,7 +15860,9 @@ $$;
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
 language sql stable set search_path = '' as $$
   select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+    and m.user_id = a.user_id
+  join public.provision_jobs as j on j.id = p_plan
+    and private.may('job.approve', a.org_id, j.module_path, a.user_id)
   where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
 $$;
 
@@ -15375,12 +15975,13 @@ create function private.apply_pull_request(p_connection uuid, p_number integer, 
 returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
   v_plan public.provision_jobs;
   v_jobs pg_catalog.jsonb := '[]';
 begin
+  perform private.need_anywhere('job.apply', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
@@ -15388,7 +15989,7 @@ begin
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.apply', v_module.org_id, v_module.path);
     perform private.refuse_unmerged(v_plan.id);
     perform private.lock_to_pull(v_pull, v_module.id);
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
@@ -18101,8 +18702,7 @@ begin
   if v_member is not null then
     v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
     -- Nothing needs a member who may only read.
-    v_statuses := array(select s from unnest(v_statuses) as s where exists (select from public.memberships as m
-      where m.org_id = p_org and m.user_id = v_member and m.role <= private.least_role('job.approve')));
+    v_statuses := array(select s from unnest(v_statuses) as s where private.may_anywhere('job.approve', p_org, v_member));
   end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
@@ -18185,7 +18785,7 @@ begin
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
     return '';
   end if;
-  return case when (select bool_and(private.is_only_approver(p_job.org_id, r.user_id))
+  return case when (select bool_and(private.is_only_approver(p_job.org_id, p_job.module_path, r.user_id))
     from private.requesters(p_job) as r (user_id)) then 'alone' else 'others' end;
 end;
 $$;
@@ -20254,15 +20854,16 @@ comment on function public.create_organization is
 grant execute on function public.create_organization to authenticated;
 
 create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer
-  default 90) returns jsonb
+  default 90, p_role text default null::text, p_path text
+  default ''::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days);
+  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days, p_role, p_path);
 end
 $$;
 comment on function public.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who '
-  'is signed in.';
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role '
+  'and a path they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function public.create_personal_token to authenticated;
 
 create function public.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
@@ -20298,6 +20899,16 @@ comment on function public.create_service_account is
   'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. '
   'Admins.';
 grant execute on function public.create_service_account to authenticated;
+
+create function public.create_team(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_team(p_org, p_name);
+end
+$$;
+comment on function public.create_team is
+  'Creates a team without members. Admins.';
+grant execute on function public.create_team to authenticated;
 
 create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -20339,6 +20950,26 @@ $$;
 comment on function public.delete_organization is
   'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 grant execute on function public.delete_organization to authenticated;
+
+create function public.delete_role(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_role(p_org, p_name);
+end
+$$;
+comment on function public.delete_role is
+  'Deletes a role of the organisation that nobody has. Admins.';
+grant execute on function public.delete_role to authenticated;
+
+create function public.delete_team(p_team uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_team(p_team);
+end
+$$;
+comment on function public.delete_team is
+  'Deletes a team, with the roles that it has. Admins.';
+grant execute on function public.delete_team to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -20439,6 +21070,16 @@ comment on function public.ensure_shared_worker is
   'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces '
   'the old one. Service key only.';
 grant execute on function public.ensure_shared_worker to service_role;
+
+create function public.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.explain_access(p_org, p_path, p_verb, p_user);
+end
+$$;
+comment on function public.explain_access is
+  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+grant execute on function public.explain_access to authenticated;
 
 create function public.explain_queue(p_job bigint) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -20572,6 +21213,17 @@ comment on function public.grant_outputs is
   'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
+create function public.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);
+end
+$$;
+comment on function public.grant_role is
+  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its '
+  'verbs there. Admins.';
+grant execute on function public.grant_role to authenticated;
+
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -20681,6 +21333,17 @@ comment on function public.link_git_login is
   'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
   'Admins.';
 grant execute on function public.link_git_login to authenticated;
+
+create function public.list_access(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_access(p_org, p_path);
+end
+$$;
+comment on function public.list_access is
+  'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; '
+  'without an id it is the role of a membership or an account in the whole organisation. Members.';
+grant execute on function public.list_access to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
@@ -20812,6 +21475,17 @@ $$;
 comment on function public.list_notification_rules is
   'Notification rules, each with its last delivery; of an address only its hint. Members.';
 grant execute on function public.list_notification_rules to authenticated;
+
+create function public.list_roles(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_roles(p_org);
+end
+$$;
+comment on function public.list_roles is
+  'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, '
+  'is_own}]. Members.';
+grant execute on function public.list_roles to authenticated;
 
 create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb
   default '{}'::jsonb, p_sort text default 'name'::text, p_limit
@@ -20963,9 +21637,19 @@ begin
 end
 $$;
 comment on function public.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody '
-  'who is signed in.';
+  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. '
+  'Everybody who is signed in.';
 grant execute on function public.my_personal_tokens to authenticated;
+
+create function public.my_verbs(p_org uuid, p_path text) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.my_verbs(p_org, p_path);
+end
+$$;
+comment on function public.my_verbs is
+  'What the caller may do at a path. Members.';
+grant execute on function public.my_verbs to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -21423,6 +22107,16 @@ comment on function public.revoke_personal_token is
   'in.';
 grant execute on function public.revoke_personal_token to authenticated;
 
+create function public.revoke_role(p_binding uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.revoke_role(p_binding);
+end
+$$;
+comment on function public.revoke_role is
+  'Takes a role away that was given at a path. Admins.';
+grant execute on function public.revoke_role to authenticated;
+
 create function public.revoke_worker_token(p_token uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -21642,6 +22336,18 @@ comment on function public.set_review is
   'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 grant execute on function public.set_review to authenticated;
 
+create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default
+  ''::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_role(p_org, p_name, p_verbs, p_description);
+end
+$$;
+comment on function public.set_role is
+  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the '
+  'whole organisation. Admins.';
+grant execute on function public.set_role to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -21662,6 +22368,16 @@ $$;
 comment on function public.set_shared_worker is
   'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
+
+create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_team_member(p_team, p_user, p_is_member);
+end
+$$;
+comment on function public.set_team_member is
+  'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+grant execute on function public.set_team_member to authenticated;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$

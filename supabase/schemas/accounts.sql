@@ -54,13 +54,20 @@ grant select on public.service_accounts to authenticated, service_role;
 
 -- ## accounts that act
 
+-- The role of a service account in its organisation. One that has roles at paths alone reads, as a viewer does.
+create function private.role_of(p_account public.service_accounts) returns public.member_role
+language sql stable set search_path = '' as $$
+  select coalesce(p_account.role, (select 'viewer'::public.member_role from public.role_bindings as b
+    where b.account_id = p_account.id limit 1))
+$$;
+
 -- The service account that the caller's token names, while it holds a role and the token's credential counts; else
 -- nothing.
 create function private.acting_account() returns public.service_accounts
 language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
-  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and a.role is not null and a.removed_at is null
-    and not a.is_disabled
+  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
+    and a.removed_at is null and not a.is_disabled
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
@@ -74,7 +81,7 @@ begin
     perform private.fail('RY403', 'This service account may not act (any more).',
       'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.');
   end if;
-  return case when v_account.org_id = p_org then v_account.role end;
+  return case when v_account.org_id = p_org then private.role_of(v_account) end;
 end;
 $$;
 
@@ -460,13 +467,14 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  update public.service_accounts set last_used_at = now()
-  where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
+  update public.service_accounts as a set last_used_at = now()
+  where id = p_account and removed_at is null and not is_disabled and private.role_of(a) is not null
+  returning * into v_account;
   if v_account.id is null then
     perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
-  return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
+  return jsonb_build_object('role', private.role_of(v_account), 'version', v_account.credential_version);
 end;
 $$;
 comment on function private.use_service_account is

@@ -217,15 +217,16 @@ comment on function public.create_organization is
 grant execute on function public.create_organization to authenticated;
 
 create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer
-  default 90) returns jsonb
+  default 90, p_role text default null::text, p_path text
+  default ''::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days);
+  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days, p_role, p_path);
 end
 $$;
 comment on function public.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who '
-  'is signed in.';
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role '
+  'and a path they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function public.create_personal_token to authenticated;
 
 create function public.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
@@ -261,6 +262,16 @@ comment on function public.create_service_account is
   'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. '
   'Admins.';
 grant execute on function public.create_service_account to authenticated;
+
+create function public.create_team(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_team(p_org, p_name);
+end
+$$;
+comment on function public.create_team is
+  'Creates a team without members. Admins.';
+grant execute on function public.create_team to authenticated;
 
 create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -302,6 +313,26 @@ $$;
 comment on function public.delete_organization is
   'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 grant execute on function public.delete_organization to authenticated;
+
+create function public.delete_role(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_role(p_org, p_name);
+end
+$$;
+comment on function public.delete_role is
+  'Deletes a role of the organisation that nobody has. Admins.';
+grant execute on function public.delete_role to authenticated;
+
+create function public.delete_team(p_team uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_team(p_team);
+end
+$$;
+comment on function public.delete_team is
+  'Deletes a team, with the roles that it has. Admins.';
+grant execute on function public.delete_team to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -402,6 +433,16 @@ comment on function public.ensure_shared_worker is
   'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces '
   'the old one. Service key only.';
 grant execute on function public.ensure_shared_worker to service_role;
+
+create function public.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.explain_access(p_org, p_path, p_verb, p_user);
+end
+$$;
+comment on function public.explain_access is
+  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+grant execute on function public.explain_access to authenticated;
 
 create function public.explain_queue(p_job bigint) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -535,6 +576,17 @@ comment on function public.grant_outputs is
   'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
+create function public.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);
+end
+$$;
+comment on function public.grant_role is
+  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its '
+  'verbs there. Admins.';
+grant execute on function public.grant_role to authenticated;
+
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -644,6 +696,17 @@ comment on function public.link_git_login is
   'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
   'Admins.';
 grant execute on function public.link_git_login to authenticated;
+
+create function public.list_access(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_access(p_org, p_path);
+end
+$$;
+comment on function public.list_access is
+  'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; '
+  'without an id it is the role of a membership or an account in the whole organisation. Members.';
+grant execute on function public.list_access to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
@@ -775,6 +838,17 @@ $$;
 comment on function public.list_notification_rules is
   'Notification rules, each with its last delivery; of an address only its hint. Members.';
 grant execute on function public.list_notification_rules to authenticated;
+
+create function public.list_roles(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_roles(p_org);
+end
+$$;
+comment on function public.list_roles is
+  'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, '
+  'is_own}]. Members.';
+grant execute on function public.list_roles to authenticated;
 
 create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb
   default '{}'::jsonb, p_sort text default 'name'::text, p_limit
@@ -926,9 +1000,19 @@ begin
 end
 $$;
 comment on function public.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody '
-  'who is signed in.';
+  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. '
+  'Everybody who is signed in.';
 grant execute on function public.my_personal_tokens to authenticated;
+
+create function public.my_verbs(p_org uuid, p_path text) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.my_verbs(p_org, p_path);
+end
+$$;
+comment on function public.my_verbs is
+  'What the caller may do at a path. Members.';
+grant execute on function public.my_verbs to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1386,6 +1470,16 @@ comment on function public.revoke_personal_token is
   'in.';
 grant execute on function public.revoke_personal_token to authenticated;
 
+create function public.revoke_role(p_binding uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.revoke_role(p_binding);
+end
+$$;
+comment on function public.revoke_role is
+  'Takes a role away that was given at a path. Admins.';
+grant execute on function public.revoke_role to authenticated;
+
 create function public.revoke_worker_token(p_token uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1605,6 +1699,18 @@ comment on function public.set_review is
   'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 grant execute on function public.set_review to authenticated;
 
+create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default
+  ''::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_role(p_org, p_name, p_verbs, p_description);
+end
+$$;
+comment on function public.set_role is
+  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the '
+  'whole organisation. Admins.';
+grant execute on function public.set_role to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1625,6 +1731,16 @@ $$;
 comment on function public.set_shared_worker is
   'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
+
+create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_team_member(p_team, p_user, p_is_member);
+end
+$$;
+comment on function public.set_team_member is
+  'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+grant execute on function public.set_team_member to authenticated;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$

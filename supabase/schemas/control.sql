@@ -230,10 +230,11 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.read');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
+  perform private.need(private.verb_to_run(v_old.type, v_old.payload -> 'options'), v_old.org_id, v_old.module_path);
   perform private.check_reason(p_reason);
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
@@ -397,10 +398,10 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether nobody but this member may approve jobs.
-create function private.is_only_approver(p_org uuid, p_user uuid) returns boolean
+create function private.is_only_approver(p_org uuid, p_path text, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
-    and m.role <= private.least_role('job.approve'))
+    and private.may('job.approve', p_org, p_path, m.user_id))
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
@@ -412,7 +413,7 @@ language sql stable set search_path = '' as $$
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
-    and not private.is_only_approver(p_org, m.user_id)
+    and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
@@ -424,7 +425,7 @@ create function private.check_own_approval(p_job public.provision_jobs, p_overri
 language plpgsql stable set search_path = '' as $$
 declare
   -- An organisation has an owner, so its only member is one.
-  v_is_alone boolean := private.is_only_approver(p_job.org_id, private.caller_id());
+  v_is_alone boolean := private.is_only_approver(p_job.org_id, p_job.module_path, private.caller_id());
   -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.caller_id() in (
     select private.requesters(p_job)) and not (
@@ -496,6 +497,10 @@ begin
       'Look at it again.');
   end if;
   if p_decision = 'approve' then
+    -- A confirmation is what runs it.
+    if v_job.approvals_required = 0 then
+      perform private.need('job.apply', v_job.org_id, v_job.module_path);
+    end if;
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);

@@ -496,6 +496,29 @@ begin
 end;
 $$;
 
+-- The verb that a job needs: a plan that is applied without another act is an apply.
+create function private.verb_to_run(p_type public.job_type, p_options jsonb default '{}') returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
+    or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+$$;
+
+-- Refuses the caller unless they may run such a job for each of these modules.
+create function private.need_to_run(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_verb pg_catalog.text := private.verb_to_run(p_type, p_options);
+begin
+  if private.is_allowed(v_verb, p_org, '') then
+    perform private.need(v_verb, p_org);
+    return;
+  end if;
+  perform private.need('organization.read', p_org);
+  perform private.need(v_verb, p_org, m.path) from public.modules as m
+  where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
+end;
+$$;
+
 create function private.enqueue_job(
   p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'
 ) returns jsonb
@@ -504,7 +527,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, array[p_module], p_options);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -546,7 +569,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, p_modules, p_options);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.

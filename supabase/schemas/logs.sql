@@ -283,7 +283,7 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'job.run');
+  v_module public.modules := private.my_module(p_module, 'job.plan');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin

@@ -325,6 +325,7 @@ begin
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
   end if;
+  delete from public.role_bindings where org_id = v_group.org_id and path = v_group.path;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
   return to_jsonb(v_group);
@@ -535,6 +536,7 @@ begin
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
   delete from public.module_dependencies where consumer_id = p_module;
+  delete from public.role_bindings where org_id = v_module.org_id and path = v_module.path;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);

@@ -76,7 +76,7 @@ grant execute on function private.request_survey to authenticated;
 create function private.my_survey(p_job bigint) returns public.provision_jobs
 language plpgsql stable set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
     perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),

@@ -119,8 +119,7 @@ begin
   if v_member is not null then
     v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
     -- Nothing needs a member who may only read.
-    v_statuses := array(select s from unnest(v_statuses) as s where exists (select from public.memberships as m
-      where m.org_id = p_org and m.user_id = v_member and m.role <= private.least_role('job.approve')));
+    v_statuses := array(select s from unnest(v_statuses) as s where private.may_anywhere('job.approve', p_org, v_member));
   end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
@@ -203,7 +202,7 @@ begin
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
     return '';
   end if;
-  return case when (select bool_and(private.is_only_approver(p_job.org_id, r.user_id))
+  return case when (select bool_and(private.is_only_approver(p_job.org_id, p_job.module_path, r.user_id))
     from private.requesters(p_job) as r (user_id)) then 'alone' else 'others' end;
 end;
 $$;

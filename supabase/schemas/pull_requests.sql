@@ -250,10 +250,11 @@ create function private.plan_pull_request(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
 begin
+  perform private.need_anywhere('job.plan', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
     perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
@@ -265,7 +266,7 @@ begin
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
       then jsonb_build_object(v_module.id, '') else '{}' end;

@@ -110,7 +110,9 @@ $$;
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
 language sql stable set search_path = '' as $$
   select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+    and m.user_id = a.user_id
+  join public.provision_jobs as j on j.id = p_plan
+    and private.may('job.approve', a.org_id, j.module_path, a.user_id)
   where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
 $$;
 
@@ -223,12 +225,13 @@ create function private.apply_pull_request(p_connection uuid, p_number integer, 
 returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
   v_plan public.provision_jobs;
   v_jobs pg_catalog.jsonb := '[]';
 begin
+  perform private.need_anywhere('job.apply', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
@@ -236,7 +239,7 @@ begin
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.apply', v_module.org_id, v_module.path);
     perform private.refuse_unmerged(v_plan.id);
     perform private.lock_to_pull(v_pull, v_module.id);
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,

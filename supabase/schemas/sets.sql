@@ -257,7 +257,7 @@ declare
   v_set public.job_sets;
   v_modules pg_catalog.uuid[];
 begin
-  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else 'job.run' end, p_org, p_path);
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org, p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
     perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
       'Send PLAN, DRIFT, APPLY or DESTROY.');
@@ -352,7 +352,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.cancel');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
@@ -380,7 +380,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.plan');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_refusal pg_catalog.text;
@@ -388,6 +388,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
+  perform private.need(private.verb_to_run(v_set.type), v_set.org_id, v_set.path);
   -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
@@ -515,7 +516,7 @@ $$;
 create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.apply');
   v_row pg_catalog.record;
   v_refusals pg_catalog.jsonb := '[]';
   v_approved integer := 0;

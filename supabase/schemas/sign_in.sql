@@ -154,13 +154,19 @@ create table private.personal_tokens (
   hint text not null check (length(hint) = 4),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
-  last_used_at timestamptz
+  last_used_at timestamptz,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin')),
+  path text not null default '' check (path = '' or private.is_path(path)),
+  check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
 alter table private.personal_tokens enable row level security;
 comment on table private.personal_tokens is
   'Tokens with which a person''s programs act as that person; they go with the account.';
 comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.role is
+  'At most what this role may do, and never more than its owner may; null: all that its owner may.';
+comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
 
@@ -171,7 +177,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -188,19 +195,24 @@ begin
     perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
-  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days))
+  if p_role is null and p_path <> '' then
+    perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
+  end if;
+  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
+  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+    coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'The token''s name, hash or hint is not valid.',
-      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters.');
+    perform private.fail('RY422', 'The token''s name, hash, hint, role or path is not valid.',
+      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters; a role is '
+      'viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who is signed '
-  'in.';
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
+  'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
 
 create function private.my_personal_tokens() returns jsonb
@@ -212,8 +224,8 @@ begin
 end;
 $$;
 comment on function private.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody who is '
-  'signed in.';
+  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
+  'who is signed in.';
 grant execute on function private.my_personal_tokens to authenticated;
 
 create function private.revoke_personal_token(p_token uuid) returns jsonb

@@ -209,10 +209,10 @@ from (values
   ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
-  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
-  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -243,9 +243,10 @@ declare
   v_least public.member_role := private.least_role(p_verb);
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
+    and private.token_allows(p_verb);
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
   end if;
 end;
 $$;
@@ -279,28 +280,53 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
--- per organisation today, so the path decides nothing yet; roles per group will.
-create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+-- The role of the caller's membership or service account in an organisation; null for one who has none.
+create function private.my_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
-  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
   select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
+  return v_role;
+end;
+$$;
+
+-- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
+create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.token_allows(p_verb, p_path) and (private.my_role(p_org) <= private.least_role(p_verb)
+    or exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())));
+end;
+$$;
+
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. An act on
+-- the organisation itself names no path.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role := private.my_role(p_org);
+begin
   -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > v_least then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.',
+  if v_role > private.least_role(p_verb)
+    and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
+      coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
       jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+  end if;
+  if not private.token_allows(p_verb, p_path) then
+    perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
+      'Use a token with a wider role or path; they are created under Account.');
   end if;
 end;
 $$;
@@ -520,7 +546,7 @@ begin
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
-      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+      select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;

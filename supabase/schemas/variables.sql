@@ -433,7 +433,6 @@ create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_variable public.variables;
-  v_least public.member_role := private.least_role('job.run');
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and org_id in (select private.my_org_ids());
@@ -450,9 +449,12 @@ begin
       order by m.path),
     'members', coalesce((
       select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
-      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+      from public.memberships as m where m.org_id = v_variable.org_id
+        and private.may('job.plan', m.org_id, v_variable.path, m.user_id)), '[]'),
     'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
-      and a.role <= v_least and not a.is_disabled order by a.name),
+      and (a.role <= private.least_role('job.plan')
+        or exists (select from private.bindings_for('job.plan', a.org_id, v_variable.path, a.id)))
+      and not a.is_disabled order by a.name),
     'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
       and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
 end;

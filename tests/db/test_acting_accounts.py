@@ -33,7 +33,7 @@ def test_an_account_sees_its_organisation_and_its_role(org: Organization, other_
     assert acting.rows("select id::text from public.organizations") == [org.id]
     with refused("RY404", "There is no such organisation"):
         acting.call("enqueue_job", p_org=other_org.id, p_type="PLAN", p_module=other_org.module("x/y"))
-    with refused("RY403", "Your role is viewer; this needs operator."):
+    with refused("RY403", "your role is viewer"):
         plan(acting, org)
 
 

@@ -170,7 +170,7 @@ def test_only_admins_lower_the_number(world: World, org: Organization, role: str
             person.call("update_module", p_module=module, p_spec={"approvals_required": 0})["approvals_required"] == 0
         )
         return
-    with refused("RY403", "Your role is operator; this needs admin."):
+    with refused("RY403", "your role is operator"):
         person.call("update_module", p_module=module, p_spec={"approvals_required": 2, "description": "x"})
     assert world.owner.one("select approvals_required, description from public.modules where id = %s", module) == (
         3,
@@ -205,7 +205,7 @@ def test_an_edit_does_not_write_an_older_number_back(world: World, org: Organiza
 def test_an_operator_cannot_make_a_module_temporary_that_only_an_admin_may_remove(org: Organization) -> None:
     module = org.module("a/b", approvals_required=3)
     spec = {"is_temporary": True}
-    with refused("RY403", "Your role is operator; this needs admin."):
+    with refused("RY403", "your role is operator"):
         org.member("operator").call("update_module", p_module=module, p_spec=spec)
     assert org.owner.call("update_module", p_module=module, p_spec=spec)["is_temporary"]
 

@@ -106,7 +106,7 @@ def test_strangers_and_members_without_the_right_start_nothing(site: Site) -> No
     assert STRANGER in say(site, "plan")
     assert STRANGER in say(site, "plan", sender="bob", account="12")
     link(site, "viewer")
-    assert "Your role is viewer; this needs operator." in say(site, "plan")
+    assert "your role is viewer" in say(site, "plan")
     assert runner.claim(10) == []
     assert [text is None for _, text in answers(site)] == [False, True, False]
 

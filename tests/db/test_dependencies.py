@@ -76,7 +76,7 @@ def test_steps_are_the_longest_way_to_a_module(net: Organization) -> None:
 def test_binding_needs_an_admin_and_an_edge_an_operator(net: Organization, other_org: Organization) -> None:
     operator, viewer = net.member("operator"), net.member("viewer")
     ends = {"p_consumer": net.modules["apps/db"], "p_producer": net.modules["net/vpc"]}
-    with refused("RY403", "Your role is operator; this needs admin."):
+    with refused("RY403", "your role is operator"):
         operator.call("set_dependency", **ends, p_options={"bindings": {"vpc_id": "id"}})
     assert operator.call("set_dependency", **ends)["bindings"] == {}
     with refused("RY403"):

@@ -248,7 +248,7 @@ def test_operators_may_enqueue_and_viewers_may_not(org: Organization, role: str,
     if may:
         assert member.call("enqueue_job", **arguments)["created_by_label"] == member.email
     else:
-        with refused("RY403", "Your role is"):
+        with refused("RY403", "your role is"):
             member.call("enqueue_job", **arguments)
 
 

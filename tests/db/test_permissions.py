@@ -89,6 +89,12 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    team = org.owner.call("create_team", p_org=org.id, p_name="sre")["id"]
+    org.owner.call("set_team_member", p_team=team, p_user=org.member("viewer").id, p_is_member=True)
+    org.owner.call("set_role", p_org=org.id, p_name="unused", p_verbs="{job.plan}")
+    bound = org.owner.call("grant_role", p_org=org.id, p_path="a/b", p_role="planner", p_kind="team", p_subject=team)[
+        "id"
+    ]
     made_app = org.owner.call("start_git_app", p_org=org.id, p_state_hash=sha256("x"))["id"]
     login = {"p_host": "git.example.com", "p_login": "ann"}
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
@@ -130,6 +136,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_session": holder.session_id,
         "p_user": org.member("viewer").id,
         "p_id": kept,
+        "p_team": team,
+        "p_binding": bound,
         "p_reader": org.modules["a/b"],
         "unapproved": unapproved,
         "modules": f"{{{org.modules['a/c']}}}",

@@ -59,7 +59,7 @@ def test_each_job_of_a_set_is_placed_once_its_dependencies_have_ended(org: Organ
 
 def test_destroy_runs_in_reverse_order_and_requires_an_admin(org: Organization) -> None:
     runner = ordered(org, *DIAMOND)
-    with refused("RY403", "Your role is operator; this needs admin."):
+    with refused("RY403", "your role is operator"):
         org.member("operator").call("start_set", p_org=org.id, p_type="DESTROY", p_path="a")
     start(org, "DESTROY")
     seen = []

@@ -70,7 +70,7 @@ def test_reviewed_plans_are_applied_in_order_each_as_it_was_reviewed(world: Worl
 def test_some_plans_are_applied_and_an_outdated_one_is_left_out_with_its_reason(org: Organization) -> None:
     runner = ordered(org, *DIAMOND)
     made = plan_all(org, runner)
-    with refused("RY403", "Your role is viewer"):
+    with refused("RY403", "your role is viewer"):
         org.member("viewer").call("confirm_set", p_set=made)
     done = confirm(org, made, "a/root", "a/left")
     with refused("RY409", "Such a set is running here."):

@@ -74,7 +74,7 @@ def test_the_plan_of_an_upload_is_applied_only_where_the_module_allows_it(world:
     with refused("RY403", "is of a folder on somebody's disk; that may not be applied to a/b."):
         org.enqueue("a/b", "APPLY", plan_job_id=plan["id"])
     allow = {"p_module": org.modules["a/b"], "p_spec": {"can_apply_uploads": True}}
-    with refused("RY403", "Your role is operator; this needs admin."):
+    with refused("RY403", "your role is operator"):
         org.member("operator").call("update_module", **allow)
     org.owner.call("update_module", **allow)
     apply = world.job(org.enqueue("a/b", "APPLY", plan_job_id=plan["id"]))

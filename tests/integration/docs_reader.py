@@ -58,6 +58,7 @@ TOGETHER = (
 # Modules that a page expects.
 MODULES = {
     "docs/dependencies.md": ("apps/site", "net/vpc", "production/site", "staging/site"),
+    "docs/access.md": ("platform/prod/vpc",),
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),

@@ -536,7 +536,9 @@ comment on type public.shared_use is
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
-  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  -- Clouds compare it where others have an id: it never looks like one.
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'
+    and slug !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
@@ -863,7 +865,8 @@ exception
     perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The name or the short name is not valid.',
-      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens, '
+      'and is no UUID.');
 end;
 $$;
 comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';
@@ -11055,11 +11058,12 @@ create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
-  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
-    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
-    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
-      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in between
+  -- has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
+    '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
+    || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
+    and template ~ '\{(module|module_id|workspace)\}')
 );
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
@@ -11131,8 +11135,9 @@ comment on function private.attach_identity is
   'is_for_pull_requests}. Admins.';
 grant execute on function private.attach_identity to authenticated;
 
-create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- An identity that the caller may do this with.
+create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+language plpgsql stable set search_path = '' as $$
 declare
   v_identity public.job_identities;
 begin
@@ -11141,7 +11146,16 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
-  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  perform private.need(p_verb, v_identity.org_id, v_identity.path);
+  return v_identity;
+end;
+$$;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
+begin
   delete from public.job_identities where id = p_job_identity;
   perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
@@ -11168,8 +11182,9 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'That is not a subject of a token.',
-      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
-      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+      'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
+      ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
+      'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
 end;
 $$;
 comment on function private.set_identity_subject is
@@ -11260,10 +11275,10 @@ $$;
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
-    'organization:{organization}:module:{module}:phase:{phase}')
+    'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
 
--- Puts claims into the template; values have no braces.
+-- Puts claims into the template; their values have neither braces nor colons.
 create function private.subject_of(p_template text, p_claims jsonb) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -11276,6 +11291,61 @@ begin
   return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
 end;
 $$;
+
+-- ## what a cloud has to trust
+
+-- The claims that subjects are made of, with wildcards for those in which the jobs of an identity differ.
+create function private.trusted_claims(p_identity public.job_identities, p_module uuid, p_phase text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('runyard_organization_id', p_identity.org_id, 'runyard_module', m.path,
+    'terraform_workspace_name', replace(m.path, '/', '.'), 'runyard_module_id', coalesce(
+      p_module::pg_catalog.text, '*'), 'runyard_group', case when p_module is null then '*'
+      else regexp_replace(m.path, '/?[^/]*$', '') end, 'runyard_phase', p_phase, 'runyard_operation', '*',
+    'runyard_trust', '*')
+  from (select case when p_module is not null then p_identity.path
+    else ltrim(p_identity.path || '/*', '/') end as path) as m
+$$;
+
+-- What to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
+returns jsonb
+language sql immutable set search_path = '' as $$
+  select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
+      jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
+        format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
+        'Action', 'sts:AssumeRoleWithWebIdentity', 'Condition', jsonb_build_object(
+          'StringEquals', jsonb_build_object(f.issuer || ':aud', p_identity.audience),
+          'StringLike', jsonb_build_object(f.issuer || ':sub', p_subject)))))
+    else jsonb_build_object('issuer', p_issuer, 'audience', p_identity.audience, 'subject', p_subject) end
+  from (select p_identity.settings ->> (p_phase || '_role') as role, regexp_replace(p_issuer, '^https?://', '')
+    as issuer) as f
+$$;
+
+create function private.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'module.read');
+  v_template pg_catalog.text := private.subject_template(v_identity.org_id);
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = v_identity.org_id
+    and m.path = v_identity.path and m.deleted_at is null);
+begin
+  if v_template !~ '\{organization_id\}' then
+    perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
+      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual one.');
+  elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
+    perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
+      'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
+  end if;
+  return (select jsonb_object_agg(f.phase, private.trust_document(v_identity, rtrim(p_issuer, '/'), f.phase,
+      private.subject_of(v_template, private.trusted_claims(v_identity, v_module, f.phase))))
+    from (values ('plan'), ('apply')) as f (phase));
+end;
+$$;
+comment on function private.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
+  'has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
@@ -20571,6 +20641,17 @@ $$;
 comment on function public.grant_outputs is
   'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
+
+create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.identity_trust_policies(p_job_identity, p_issuer);
+end
+$$;
+comment on function public.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, '
+  'whose subject has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -535,6 +535,17 @@ comment on function public.grant_outputs is
   'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
+create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.identity_trust_policies(p_job_identity, p_issuer);
+end
+$$;
+comment on function public.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, '
+  'whose subject has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function public.identity_trust_policies to authenticated;
+
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

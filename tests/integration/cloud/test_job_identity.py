@@ -13,7 +13,6 @@ import httpx
 import jwt
 import pytest
 
-from cli.client.issuer import aws_policy, subject
 from tests.integration.cloud.gate import Gate
 from tests.integration.worker_bench import Bench, bench
 from tests.support.terminal import Terminal
@@ -68,24 +67,22 @@ def verified(token: str, issuer: str, audience: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sts(aws: str, bench: Bench) -> Iterator[Sts]:
-    """An AWS account with a role for each phase, which trusts the modules below apps."""
-    issuer = f"{bench.project.url}/functions/v1/job-identity"
-    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
-    iam: Any = boto3.client("iam")
-    for phase, role in ROLES.items():
-        policy = aws_policy(issuer, role, AUDIENCE, subject(slug, "apps", phase, is_group=True))
-        iam.create_role(RoleName=phase, AssumeRolePolicyDocument=json.dumps(policy))
+def sts(aws: str) -> Iterator[Sts]:
+    """An AWS account."""
     with Sts(aws) as gate:
         yield gate
 
 
 def module_with(bench: Bench, **hooks: str) -> str:
-    """A module below apps, whose group has the two roles."""
+    """A module below apps, whose group has the two roles; each trusts the modules below apps in its phase."""
     module = bench.module(hooks=hooks)
-    settings = {f"{phase}_role": role for phase, role in ROLES.items()}
-    spec = {"kind": "aws", "settings": settings}
-    bench.rpc("attach_identity", p_org=bench.org, p_path="apps", p_spec=spec)
+    spec = {"kind": "aws", "settings": {f"{phase}_role": role for phase, role in ROLES.items()}}
+    identity = bench.rpc("attach_identity", p_org=bench.org, p_path="apps", p_spec=spec)["id"]
+    issuer = f"{bench.project.url}/functions/v1/job-identity"
+    policies = bench.rpc("identity_trust_policies", p_job_identity=identity, p_issuer=issuer)
+    iam: Any = boto3.client("iam")
+    for phase in ROLES:
+        iam.create_role(RoleName=phase, AssumeRolePolicyDocument=json.dumps(policies[phase]))
     return module
 
 
@@ -123,9 +120,10 @@ def test_testing_an_identity_shows_the_answer_of_the_cloud(bench: Bench, sts: St
     terminal = Terminal(tmp_path / "config", environment)
     tested = terminal.run("identities", "test", module, "--exchange")
     assert f"aws  AWS takes it for arn:aws:sts::{ACCOUNT}:assumed-role/plan/runyard-" in tested.stdout, tested.stderr
-    elsewhere = aws_policy(f"{bench.project.url}/functions/v1/job-identity", ROLES["plan"], AUDIENCE, "other")
     iam: Any = boto3.client("iam")
-    iam.update_assume_role_policy(RoleName="plan", PolicyDocument=json.dumps(elsewhere))
+    policy = iam.get_role(RoleName="plan")["Role"]["AssumeRolePolicyDocument"]
+    elsewhere = json.dumps(policy).replace(f"organization:{bench.org}", "organization:of somebody else")
+    iam.update_assume_role_policy(RoleName="plan", PolicyDocument=elsewhere)
     refused = bench.wait_job(bench.enqueue("OUTPUT", module, test_identities=True))
     assert (refused["status"], refused["error"]["code"]) == ("FAILED", "identity_refused")
     assert "AWS answered: " in refused["error"]["message"]

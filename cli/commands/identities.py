@@ -38,14 +38,11 @@ def attach(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
     ] = None,
-    pull_requests: Annotated[
-        bool, typer.Option("--pull-requests", help="Plans of pull requests get a token, too; forks never do.")
-    ] = False,
 ) -> None:
     """Attach an identity to a module or group, or change the one of that name there."""
     roles = {"plan_role": plan_role or role, "apply_role": apply_role or role}
     given = {field: value for field, value in roles.items() if value} | _fields(settings)
-    spec = {"kind": kind, "name": name, "audience": audience, "settings": given, "is_for_pull_requests": pull_requests}
+    spec = {"kind": kind, "name": name, "audience": audience, "settings": given}
     known = {field: value for field, value in spec.items() if value is not None}
     made = here.api.call("attach_identity", org=here.org.id, path=path.strip("/"), spec=known)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")

@@ -11029,7 +11029,6 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
-  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -11050,8 +11049,6 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-comment on column public.job_identities.is_for_pull_requests is
-  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 create table public.identity_subjects (
@@ -11109,15 +11106,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
-    created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
-    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
+    private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
+    settings = excluded.settings
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -11131,8 +11127,8 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
-  'is_for_pull_requests}. Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
 grant execute on function private.attach_identity to authenticated;
 
 -- An identity that the caller may do this with.
@@ -11242,7 +11238,7 @@ begin
         upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
     end if;
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
-      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
         private.usual_audience(v_one.kind, v_one.settings))));
   end loop;
@@ -11396,32 +11392,47 @@ language sql stable set search_path = '' as $$
   ) as l
 $$;
 
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
+-- where the repository says so, and its apply, which somebody confirmed. A fork's job never has.
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
+      when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
+        and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
+        and c.allows_identities)
+      else private.is_applied_unmerged(p_job) end else true end
+$$;
+
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_seconds integer := private.identity_seconds(v_live);
   v_job public.provision_jobs;
+  v_identities public.job_identities[];
 begin
   if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
     perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
       'A token is for the attempt that holds its lease.');
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
-    'claims', private.identity_claims(v_job), 'identities', coalesce((
-      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
-        'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path, (
-        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
-      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
+  -- A reading of a repository acts on no module.
+  if v_job.module_id is not null then
+    v_identities := array(select i from private.effective_identities(v_job.org_id, v_job.module_path, (
+      select g.variables from private.job_variables as g where g.job_id = p_job)) as i);
+  end if;
+  return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      '[]'),
+    'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
+    from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
 end;
 $$;
 comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
-  'its own phase. The edge function job-identity signs what this returns.';
+  'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
+  'them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
@@ -13781,6 +13792,7 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  allows_identities boolean not null default false,
   app_id uuid,
   installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
@@ -13814,6 +13826,9 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.allows_identities is
+  'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
+  'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
 comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
@@ -14493,22 +14508,23 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds', 'allows_forks']);
+    'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    allows_forks, next_poll_at, created_by, created_by_label)
+    allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
         is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
-    coalesce(v_new.allows_forks, false), now(),
+    coalesce(v_new.allows_forks, false), coalesce(v_new.allows_identities, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, allows_identities = excluded.allows_identities, next_poll_at = now()
+  returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -14542,8 +14558,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
-  'token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -20175,7 +20191,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings, is_for_pull_requests}. Admins.';
+  'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -20276,8 +20292,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
-  'secret and token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -22236,7 +22252,9 @@ end
 $$;
 comment on function public.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+  'alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its '
+  'machine''s credentials for them from the job, too. The edge function job-identity signs what this '
+  'returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb

@@ -68,7 +68,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings, is_for_pull_requests}. Admins.';
+  'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -169,8 +169,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
-  'secret and token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -2129,7 +2129,9 @@ end
 $$;
 comment on function public.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+  'alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its '
+  'machine''s credentials for them from the job, too. The edge function job-identity signs what this '
+  'returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb

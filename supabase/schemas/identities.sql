@@ -25,7 +25,6 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
-  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -46,8 +45,6 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-comment on column public.job_identities.is_for_pull_requests is
-  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 create table public.identity_subjects (
@@ -105,15 +102,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
-    created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
-    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
+    private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
+    settings = excluded.settings
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -127,8 +123,8 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
-  'is_for_pull_requests}. Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
 grant execute on function private.attach_identity to authenticated;
 
 -- An identity that the caller may do this with.
@@ -238,7 +234,7 @@ begin
         upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
     end if;
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
-      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
         private.usual_audience(v_one.kind, v_one.settings))));
   end loop;
@@ -392,32 +388,47 @@ language sql stable set search_path = '' as $$
   ) as l
 $$;
 
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
+-- where the repository says so, and its apply, which somebody confirmed. A fork's job never has.
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
+      when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
+        and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
+        and c.allows_identities)
+      else private.is_applied_unmerged(p_job) end else true end
+$$;
+
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_seconds integer := private.identity_seconds(v_live);
   v_job public.provision_jobs;
+  v_identities public.job_identities[];
 begin
   if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
     perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
       'A token is for the attempt that holds its lease.');
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
-    'claims', private.identity_claims(v_job), 'identities', coalesce((
-      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
-        'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path, (
-        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
-      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
+  -- A reading of a repository acts on no module.
+  if v_job.module_id is not null then
+    v_identities := array(select i from private.effective_identities(v_job.org_id, v_job.module_path, (
+      select g.variables from private.job_variables as g where g.job_id = p_job)) as i);
+  end if;
+  return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      '[]'),
+    'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
+    from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
 end;
 $$;
 comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
-  'its own phase. The edge function job-identity signs what this returns.';
+  'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
+  'them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb

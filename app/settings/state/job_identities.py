@@ -30,7 +30,6 @@ class JobIdentitiesState(Items, rx.State):
     rows: list[JobIdentityView] = []
     chosen: JobIdentityView = NEW
     kind: str = "aws"
-    is_for_pull_requests: bool = False
     plan_trust: str = ""
     apply_trust: str = ""
 
@@ -55,7 +54,7 @@ class JobIdentitiesState(Items, rx.State):
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
-        self.kind, self.is_for_pull_requests = chosen["kind"], chosen["is_for_pull_requests"]
+        self.kind = chosen["kind"]
         self.plan_trust = self.apply_trust = ""
 
     @rx.event
@@ -63,11 +62,6 @@ class JobIdentitiesState(Items, rx.State):
         """Choose the cloud."""
         if value in KINDS:
             self.kind = value
-
-    @rx.event
-    def set_pull_requests(self, value: bool) -> None:
-        """Choose whether plans of pull requests get a token, too."""
-        self.is_for_pull_requests = value
 
     @rx.event
     async def edit(self, key: str) -> rx.event.EventSpec | None:
@@ -96,7 +90,7 @@ class JobIdentitiesState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database attach the identity."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
-        checked = check_form({**form, **fixed}, self.kind, is_for_pull_requests=self.is_for_pull_requests)
+        checked = check_form({**form, **fixed}, self.kind)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None

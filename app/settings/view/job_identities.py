@@ -38,7 +38,6 @@ class JobIdentityView(TypedDict):
     audience: str
     roles: str
     text: str
-    is_for_pull_requests: bool
     test: str
     test_words: str
     test_job: int
@@ -61,7 +60,6 @@ def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
             str(value) for key, value in sorted(settings.items()) if key.startswith(("plan_", "apply_"))
         ),
         "text": "\n".join(f"{key}={value}" for key, value in settings.items()),
-        "is_for_pull_requests": bool(row.get("is_for_pull_requests")),
         "test": test,
         "test_words": words,
         "test_job": int(job["id"]) if job else 0,
@@ -84,7 +82,7 @@ def test_words(name: str, job: Row | None) -> tuple[str, str]:
     return "REFUSED", answer or str((job.get("error") or {}).get("message") or "The test failed")
 
 
-def check_form(raw: object, kind: str, *, is_for_pull_requests: bool) -> Checked:
+def check_form(raw: object, kind: str) -> Checked:
     """Check the form of one identity; the database knows which fields a kind needs."""
     form, checked = texts(raw), Checked()
     lines = [line.partition("=") for line in form.get("settings", "").splitlines() if line.strip()]
@@ -98,5 +96,5 @@ def check_form(raw: object, kind: str, *, is_for_pull_requests: bool) -> Checked
     if kind == "custom" and not all(optional.values()):
         checked.errors["audience"] = "A name and an audience are needed."
     named = {key: value for key, value in optional.items() if value and (key != "name" or kind == "custom")}
-    checked.spec = {**spec, **named, "is_for_pull_requests": is_for_pull_requests}
+    checked.spec = {**spec, **named}
     return checked

@@ -7,14 +7,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
+from uuid import uuid4
 
 import boto3
 import httpx
 import jwt
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.integration.cloud.gate import Gate
 from tests.integration.worker_bench import Bench, bench
+from tests.support.stack import RunningStack
 from tests.support.terminal import Terminal
 
 __all__ = ["bench"]
@@ -166,3 +170,30 @@ def test_job_without_identities_keeps_the_machines_credentials(bench: Bench, sts
     log = bench.log_of(bench.finished("PLAN", module)["id"])
     assert ", role none" in log
     assert "Identity" not in log
+
+
+def test_plan_of_a_pull_request_has_neither_the_identity_nor_the_machines_credentials(
+    bench: Bench, sts: Sts, running_stack: RunningStack, tmp_path: Path
+) -> None:
+    keys = tmp_path / "credentials"
+    keys.write_text("[default]\naws_access_key_id = of-the-machine\n")
+    show = f"env | grep -c ^AWS_ || true; cat {keys} 2>&1 || true"
+    module = module_with(bench, before_plan=show)
+    job = bench.enqueue("PLAN", module)
+    pull = {"git": {"pull_request": 7, "connection_id": str(uuid4())}}
+    with psycopg.connect(running_stack.db_url, autocommit=True) as owner:
+        sql = "update public.provision_jobs set payload = jsonb_set(payload, '{options}', payload -> 'options' || %s) where id = %s"
+        owner.execute(sql, (Jsonb(pull), job))
+    shown = ",".join(str(path) for path in (sys.prefix, sys.base_prefix))
+    bench.runner(
+        AWS_ENDPOINT_URL=sts.url,
+        AWS_SHARED_CREDENTIALS_FILE=str(keys),
+        RUNYARD__ENGINE__ISOLATION__READONLYPATHS=shown,
+    )
+    bench.wait_job(job)
+    log = bench.log_of(job)
+    assert "Identity aws is withheld from the plan of a pull request; left out of its environment: AWS_ACCESS" in log
+    assert "\n0\n" in log
+    assert "of-the-machine" not in log
+    own = bench.finished("PLAN", module)
+    assert "Identity aws, phase plan" in bench.log_of(own["id"])

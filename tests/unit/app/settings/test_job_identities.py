@@ -32,7 +32,7 @@ def test_the_newest_test_below_the_path_counts(jobs: list[dict[str, Any]], test:
 
 def test_the_form_reads_fields_and_reports_unknown_and_missing_ones() -> None:
     text = "\n".join(f"{key} = {value}" for key, value in ROLES.items())
-    checked = check_form({"settings": text, "audience": " x "}, "aws", is_for_pull_requests=True)
-    assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x", "is_for_pull_requests": True}
-    assert list(check_form({"settings": "rol=1"}, "aws", is_for_pull_requests=False).errors) == ["settings"]
-    assert list(check_form({"name": "x"}, "custom", is_for_pull_requests=False).errors) == ["audience"]
+    checked = check_form({"settings": text, "audience": " x "}, "aws")
+    assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x"}
+    assert list(check_form({"settings": "rol=1"}, "aws").errors) == ["settings"]
+    assert list(check_form({"name": "x"}, "custom").errors) == ["audience"]

@@ -2164,6 +2164,21 @@ begin
 end;
 $$;
 
+-- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
+-- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
+create function private.check_address(p_url text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+  then
+    perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+      'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
+      'character, but the path may have others as %20.');
+  end if;
+end;
+$$;
+
 -- Refuses a source that lacks what its kind needs, or that carries a password.
 create function private.check_source(p_kind text, p_source jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -2180,6 +2195,9 @@ begin
     when 'inline' then array['files'] else array['path'] end);
   if not p_source ? v_needed then
     perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') then
+    perform private.check_address(p_source ->> 'url');
   end if;
   if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
     perform private.fail('RY422', 'The address contains a password.',
@@ -7981,6 +7999,14 @@ begin
     and k.org_id = p_variable.org_id and k.retired_at is null) then
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
+  end if;
+  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are written.
+  if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
+    '^(vault://|aws-sm://|file:///)(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+'
+    || '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)*(#[^[:space:][:cntrl:]]+)?$')) then
+    perform private.fail('RY422', format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+      'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
+      'between single slashes, and no part "." or "..".');
   end if;
   if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
     perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
@@ -14511,6 +14537,7 @@ begin
     'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  perform private.check_address(v_new.base_url);
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
     allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),

@@ -52,6 +52,7 @@ begin
     'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  perform private.check_address(v_new.base_url);
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
     allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),

@@ -382,10 +382,7 @@ create function private.identity_seconds(p_live private.live_jobs) returns integ
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
-    select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + private.lease() from private.heartbeats as h
-      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
-  ) as l
+    select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
 $$;
 
 -- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them

@@ -8002,8 +8002,8 @@ begin
   end if;
   -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are written.
   if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
-    '^(vault://|aws-sm://|file:///)(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+'
-    || '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)*(#[^[:space:][:cntrl:]]+)?$')) then
+    replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
+      '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
     perform private.fail('RY422', format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
       'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
       'between single slashes, and no part "." or "..".');
@@ -11331,7 +11331,7 @@ language sql stable set search_path = '' as $$
     else ltrim(p_identity.path || '/*', '/') end as path) as m
 $$;
 
--- What to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+-- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
 create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
 returns jsonb
 language sql immutable set search_path = '' as $$
@@ -11419,7 +11419,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
--- where the repository says so, and its apply, which somebody confirmed. A fork's job never has.
+-- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case

@@ -298,7 +298,7 @@ language sql stable set search_path = '' as $$
     else ltrim(p_identity.path || '/*', '/') end as path) as m
 $$;
 
--- What to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+-- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
 create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
 returns jsonb
 language sql immutable set search_path = '' as $$
@@ -386,7 +386,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
--- where the repository says so, and its apply, which somebody confirmed. A fork's job never has.
+-- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case

@@ -169,6 +169,8 @@ CLIMBING = [
     "aws-sm://eu-west-1/team/*",
     "file://srv/team/x",
     "file:////srv/team/x",
+    "file:///srv/team/x#/../../other/prod",
+    "file:///srv/team/x#",
     "file:///~root/team/x",
     f"vault://kv/data/team/{'x' * 1000}",
 ]

@@ -14,8 +14,8 @@ from worker.errors import JobFailed, Retryable
 from worker.vaults import FILE, SECRETS_MANAGER, read_secret
 
 # Vault, proxies and programs decode and tidy up paths in ways of their own: what is compared must mean one place only.
-_PART = r"(?!\.\.?(?:[/#]|\Z))[A-Za-z0-9_.:@+=,!-]+"
-_REFERENCE = re.compile(rf"(?:vault://|aws-sm://|file:///){_PART}(?:/{_PART})*(?:#.+)?", re.ASCII)
+_PATH = r"(?:/(?!\.\.?(?:[/#]|\Z))[A-Za-z0-9_.:@+=,!-]+)+"
+_REFERENCE = re.compile(rf"file://{_PATH}|(?:vault|aws-sm):/{_PATH}(?:#.+)?")
 
 
 async def read_references(space: Workspace, given: Sequence[GivenVariable]) -> list[GivenVariable]:

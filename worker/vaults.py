@@ -105,13 +105,18 @@ async def _ask_vault(method: str, address: str, namespace: str, body: Any = None
     named = {"X-Vault-Request": "true", "X-Vault-Token": token, "X-Vault-Namespace": namespace}
     headers = {name: value for name, value in named.items() if value}
     try:
-        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True) as http:
+        async with httpx.AsyncClient(timeout=SECONDS) as http:
             answer = await http.request(method, address, headers=headers, json=body)
         said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Retryable(f"Vault at {urlsplit(address).netloc} does not answer: {error}") from error
     except ValueError:
         said = None
+    if answer.is_redirect:
+        raise Retryable(
+            f"Vault at {urlsplit(address).netloc} sends the request elsewhere, where a token does not go.",
+            hint="Name the place itself: VAULT_ADDR, or the identity's address.",
+        )
     if answer.is_error:
         reasons = said.get("errors") if isinstance(said, dict) else None
         why = "; ".join(map(str, reasons or ())) or "no reason given"

@@ -1,8 +1,6 @@
-"""Runyard as an OIDC issuer, as clouds see it: its two documents, and the policy that trusts it."""
+"""Runyard as an OIDC issuer, as clouds see it: its two documents."""
 
-import re
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from cli.client.api import Api
 from cli.client.http import Connection
@@ -44,35 +42,3 @@ def check_served(own: Documents) -> list[str]:
     if not own.issuer.startswith("https://"):
         problems.append(f"Clouds accept https addresses only, and the issuer is {own.issuer}.")
     return problems
-
-
-USUAL_SUBJECT = "organization:{organization}:module:{module}:phase:{phase}"
-
-
-def subject(slug: str, path: str, phase: str, *, is_group: bool, template: str = USUAL_SUBJECT) -> str:
-    """The sub claim of a module's tokens, or the pattern of all modules below a group."""
-    module = f"{path}/*".lstrip("/") if is_group else path
-    known = {
-        "organization": slug,
-        "module": module,
-        "workspace": module.replace("/", "."),
-        "group": "*" if is_group else path.rpartition("/")[0],
-        "phase": phase,
-    }
-    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "*"), template)
-
-
-def aws_policy(issuer: str, role: str, audience: str, wanted: str) -> dict[str, Any]:
-    """The trust policy of an AWS role that tokens of this subject may assume."""
-    _, partition, _, _, account, *_ = role.split(":")
-    place = urlsplit(issuer)
-    name = f"{place.netloc}{place.path}"
-    provider = f"arn:{partition}:iam::{account}:oidc-provider/{name}"
-    conditions = {"StringEquals": {f"{name}:aud": audience}, "StringLike": {f"{name}:sub": wanted}}
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Federated": provider},
-        "Action": "sts:AssumeRoleWithWebIdentity",
-        "Condition": conditions,
-    }
-    return {"Version": "2012-10-17", "Statement": [statement]}

@@ -70,6 +70,10 @@ def set_connection(
     forks: Annotated[
         bool | None, typer.Option("--forks/--no-forks", help="Whether members may request plans of commits of forks.")
     ] = None,
+    identities: Annotated[
+        bool | None,
+        typer.Option("--identities/--no-identities", help="Whether plans of pull requests get identities of jobs."),
+    ] = None,
     new_secret: Annotated[
         bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
     ] = False,
@@ -80,7 +84,8 @@ def set_connection(
     found = find(here, repository)
     secret = _new_secret(found["provider"]) if new_secret else ""
     spec: dict[str, Any] = _polls(poll_seconds) | ({} if base_url is None else {"base_url": base_url or None})
-    spec |= ({} if forks is None else {"allows_forks": forks}) | ({"url": url} if url else {})
+    chosen = {"allows_forks": forks, "allows_identities": identities, "url": url or None}
+    spec |= {name: value for name, value in chosen.items() if value is not None}
     spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_documents, subject
+from cli.client.issuer import check_served, project_documents
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.follow import ENDS
@@ -38,14 +38,11 @@ def attach(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
     ] = None,
-    pull_requests: Annotated[
-        bool, typer.Option("--pull-requests", help="Plans of pull requests get a token, too; forks never do.")
-    ] = False,
 ) -> None:
     """Attach an identity to a module or group, or change the one of that name there."""
     roles = {"plan_role": plan_role or role, "apply_role": apply_role or role}
     given = {field: value for field, value in roles.items() if value} | _fields(settings)
-    spec = {"kind": kind, "name": name, "audience": audience, "settings": given, "is_for_pull_requests": pull_requests}
+    spec = {"kind": kind, "name": name, "audience": audience, "settings": given}
     known = {field: value for field, value in spec.items() if value is not None}
     made = here.api.call("attach_identity", org=here.org.id, path=path.strip("/"), spec=known)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
@@ -62,15 +59,13 @@ def detach(
     here.printer.result(done, lambda gone: f"Detached {gone['name']} from {gone['path'] or 'all modules'}")
 
 
-@command(app, "policy", page="Job identities → Edit and trust policy")
+@command(app, "policy", calls=("identity_trust_policies",), page="Job identities → Edit and trust policy")
 def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
     """Print the trust policy of the AWS role that is attached to a module or group."""
-    path = path.strip("/")
-    row = _find(here, path, "aws")
-    is_group = not here.api.rows("modules", org_id=f"eq.{here.org.id}", path=f"eq.{path}", deleted_at="is.null")
-    wanted = subject(here.org.slug, path, _phase(phase), is_group=is_group, template=_template(here))
+    row = _find(here, path.strip("/"), "aws")
     issuer = project_documents(here.api).issuer
-    here.printer.document(aws_policy(issuer, row["settings"][f"{phase}_role"], row["audience"], wanted))
+    policies = here.api.call("identity_trust_policies", job_identity=row["id"], issuer=issuer)
+    here.printer.document(policies[_phase(phase)])
 
 
 @command(app, "subject", calls=("set_identity_subject",), page="")
@@ -130,7 +125,7 @@ def _describe(shown: dict[str, Any]) -> str:
 
 def _template(here: Here) -> str:
     rows = here.api.rows("identity_subjects", org_id=f"eq.{here.org.id}")
-    return str(rows[0]["template"]) if rows else USUAL_SUBJECT
+    return str(rows[0]["template"]) if rows else "organization:{organization_id}:module:{module}:phase:{phase}"
 
 
 def _find(here: Here, path: str, name: str) -> dict[str, Any]:

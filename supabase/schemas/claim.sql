@@ -306,6 +306,15 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
+-- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
+-- without any has lost it in a crash of the server, and no lease ends within the grace after that.
+create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()
+    when h.session_id = p_live.session_id then h.last_seen_at end)
+  from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id
+$$;
+
 -- ## the executor's own call
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -319,15 +328,9 @@ begin
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
   end if;
-  -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends within the grace after that.
-  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
-    15,
-    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
-      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        private.grace_began_at())
-      + private.lease() - now()))))
-  into v_answer;
+  v_answer := jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched,
+    'heartbeat_seconds', 15, 'lease_seconds', greatest(0, round(extract(epoch from private.lease_ends_at(v_live)
+      - now()))));
   if p_has_payload then
     select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer
     from public.provision_jobs as j join public.organizations as o on o.id = j.org_id

@@ -26,6 +26,7 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  allows_identities boolean not null default false,
   app_id uuid,
   installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
@@ -59,6 +60,9 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.allows_identities is
+  'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
+  'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
 comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';

@@ -25,7 +25,6 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
-  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -46,19 +45,18 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-comment on column public.job_identities.is_for_pull_requests is
-  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
-  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
-    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
-    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
-      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in between
+  -- has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
+    '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
+    || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
+    and template ~ '\{(module|module_id|workspace)\}')
 );
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
@@ -104,15 +102,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
-    created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
-    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
+    private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
+    settings = excluded.settings
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -126,12 +123,13 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
-  'is_for_pull_requests}. Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
 grant execute on function private.attach_identity to authenticated;
 
-create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- An identity that the caller may do this with.
+create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+language plpgsql stable set search_path = '' as $$
 declare
   v_identity public.job_identities;
 begin
@@ -140,7 +138,16 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
-  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  perform private.need(p_verb, v_identity.org_id, v_identity.path);
+  return v_identity;
+end;
+$$;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
+begin
   delete from public.job_identities where id = p_job_identity;
   perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
@@ -167,8 +174,9 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'That is not a subject of a token.',
-      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
-      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+      'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
+      ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
+      'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
 end;
 $$;
 comment on function private.set_identity_subject is
@@ -226,7 +234,7 @@ begin
         upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
     end if;
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
-      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
         private.usual_audience(v_one.kind, v_one.settings))));
   end loop;
@@ -259,10 +267,10 @@ $$;
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
-    'organization:{organization}:module:{module}:phase:{phase}')
+    'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
 
--- Puts claims into the template; values have no braces.
+-- Puts claims into the template; their values have neither braces nor colons.
 create function private.subject_of(p_template text, p_claims jsonb) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -275,6 +283,61 @@ begin
   return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
 end;
 $$;
+
+-- ## what a cloud has to trust
+
+-- The claims that subjects are made of, with wildcards for those in which the jobs of an identity differ.
+create function private.trusted_claims(p_identity public.job_identities, p_module uuid, p_phase text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('runyard_organization_id', p_identity.org_id, 'runyard_module', m.path,
+    'terraform_workspace_name', replace(m.path, '/', '.'), 'runyard_module_id', coalesce(
+      p_module::pg_catalog.text, '*'), 'runyard_group', case when p_module is null then '*'
+      else regexp_replace(m.path, '/?[^/]*$', '') end, 'runyard_phase', p_phase, 'runyard_operation', '*',
+    'runyard_trust', '*')
+  from (select case when p_module is not null then p_identity.path
+    else ltrim(p_identity.path || '/*', '/') end as path) as m
+$$;
+
+-- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
+returns jsonb
+language sql immutable set search_path = '' as $$
+  select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
+      jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
+        format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
+        'Action', 'sts:AssumeRoleWithWebIdentity', 'Condition', jsonb_build_object(
+          'StringEquals', jsonb_build_object(f.issuer || ':aud', p_identity.audience),
+          'StringLike', jsonb_build_object(f.issuer || ':sub', p_subject)))))
+    else jsonb_build_object('issuer', p_issuer, 'audience', p_identity.audience, 'subject', p_subject) end
+  from (select p_identity.settings ->> (p_phase || '_role') as role, regexp_replace(p_issuer, '^https?://', '')
+    as issuer) as f
+$$;
+
+create function private.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'module.read');
+  v_template pg_catalog.text := private.subject_template(v_identity.org_id);
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = v_identity.org_id
+    and m.path = v_identity.path and m.deleted_at is null);
+begin
+  if v_template !~ '\{organization_id\}' then
+    perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
+      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual one.');
+  elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
+    perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
+      'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
+  end if;
+  return (select jsonb_object_agg(f.phase, private.trust_document(v_identity, rtrim(p_issuer, '/'), f.phase,
+      private.subject_of(v_template, private.trusted_claims(v_identity, v_module, f.phase))))
+    from (values ('plan'), ('apply')) as f (phase));
+end;
+$$;
+comment on function private.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
+  'has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
@@ -319,10 +382,18 @@ create function private.identity_seconds(p_live private.live_jobs) returns integ
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
-    select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + private.lease() from private.heartbeats as h
-      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
-  ) as l
+    select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
+$$;
+
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
+-- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
+      when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
+        and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
+        and c.allows_identities)
+      else private.is_applied_unmerged(p_job) end else true end
 $$;
 
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
@@ -331,26 +402,30 @@ declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_seconds integer := private.identity_seconds(v_live);
   v_job public.provision_jobs;
+  v_identities public.job_identities[];
 begin
   if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
     perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
       'A token is for the attempt that holds its lease.');
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
-    'claims', private.identity_claims(v_job), 'identities', coalesce((
-      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
-        'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path, (
-        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
-      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
+  -- A reading of a repository acts on no module.
+  if v_job.module_id is not null then
+    v_identities := array(select i from private.effective_identities(v_job.org_id, v_job.module_path, (
+      select g.variables from private.job_variables as g where g.job_id = p_job)) as i);
+  end if;
+  return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      '[]'),
+    'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
+    from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
 end;
 $$;
 comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
-  'its own phase. The edge function job-identity signs what this returns.';
+  'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
+  'them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb

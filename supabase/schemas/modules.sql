@@ -158,6 +158,21 @@ begin
 end;
 $$;
 
+-- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
+-- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
+create function private.check_address(p_url text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+  then
+    perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+      'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
+      'character, but the path may have others as %20.');
+  end if;
+end;
+$$;
+
 -- Refuses a source that lacks what its kind needs, or that carries a password.
 create function private.check_source(p_kind text, p_source jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -174,6 +189,9 @@ begin
     when 'inline' then array['files'] else array['path'] end);
   if not p_source ? v_needed then
     perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') then
+    perform private.check_address(p_source ->> 'url');
   end if;
   if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
     perform private.fail('RY422', 'The address contains a password.',

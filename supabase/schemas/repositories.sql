@@ -49,22 +49,24 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds', 'allows_forks']);
+    'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  perform private.check_address(v_new.base_url);
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    allows_forks, next_poll_at, created_by, created_by_label)
+    allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
         is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
-    coalesce(v_new.allows_forks, false), now(),
+    coalesce(v_new.allows_forks, false), coalesce(v_new.allows_identities, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, allows_identities = excluded.allows_identities, next_poll_at = now()
+  returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -98,8 +100,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
-  'token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb

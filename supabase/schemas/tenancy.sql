@@ -103,7 +103,9 @@ comment on type public.shared_use is
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
-  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  -- Clouds compare it where others have an id: it never looks like one.
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'
+    and slug !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
@@ -456,7 +458,8 @@ exception
     perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The name or the short name is not valid.',
-      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens, '
+      'and is no UUID.');
 end;
 $$;
 comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';

@@ -93,6 +93,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
+    "identity_trust_policies": {"p_issuer": "https://runyard.example"},
     "set_identity_subject": {"p_template": None},
     "set_member_role": {"p_role": "operator"},
     "set_module_git": {"p_spec": {}},

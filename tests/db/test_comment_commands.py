@@ -162,7 +162,9 @@ def test_a_fork_is_planned_for_the_commit_that_a_member_names_and_never_applied(
     _, org, runner, connection = site
     link(site)
     named = {"p_connection": connection, "p_number": 7}
-    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    org.owner.call(
+        "update_git_connection", p_connection=connection, p_spec={"allows_forks": True, "allows_identities": True}
+    )
     org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"apply": "before_merge"})
     org.owner.call(
         "attach_identity", p_org=org.id, p_path="net", p_spec={"kind": "custom", "name": "registry", "audience": "x"}

@@ -82,6 +82,9 @@ def test_leases_survive_a_killed_backend(crashing_world: World) -> None:
     assert (world.status(plan), world.status(apply)) == ("CLAIMED", "PROCESSING")
     assert world.worker_row(runner.worker_id)["status"] == "ONLINE"
     assert executor_sees(executor_of(world, runner, jobs[plan]), jobs[plan]) > 0
+    for job, seconds in ((plan, range(1, 61)), (apply, [900])):
+        given = reconnect(world, runner).call("worker_identities", **this(jobs[job]))
+        assert given["seconds"] in seconds, "a token is for as long as the lease, which has the grace"
     running = [{"job": job["id"], "attempt": job["attempt"]} for job in jobs.values()]
     assert reconnect(world, runner).heartbeat(running=running)["lost"] == []
     world.up_for_long()

@@ -6,6 +6,7 @@ import pytest
 
 from tests.db.git_site import SEALED, URL, Site, commit, first_reading, open_site, push, read
 from tests.db.world import Organization, World, refused
+from tests.support.strange_addresses import STRANGE
 
 
 @pytest.fixture
@@ -109,6 +110,35 @@ def test_a_url_with_a_password_is_refused(org: Organization) -> None:
     spec = {"provider": "gitea", "url": "https://me:secret@git.example.com/a", "webhook_secret": SEALED}
     with refused("RY422", "The address contains a password."):
         org.owner.call("connect_repository", p_org=org.id, p_spec=spec)
+
+
+@pytest.mark.parametrize("url", STRANGE)
+def test_an_address_with_several_readings_is_refused(org: Organization, url: str) -> None:
+    words = "The address has characters that programs read in different ways."
+    spec = {"provider": "gitea", "url": "https://git.example.com/a", "webhook_secret": SEALED}
+    for given in ({"url": url}, {"base_url": url}):
+        with refused("RY422", words) as refusal:
+            org.owner.call("connect_repository", p_org=org.id, p_spec=spec | given)
+        assert "user and host" in (refusal.value.diag.message_hint or "")
+    for kind in ("git", "archive"):
+        with refused("RY422", words):
+            org.module("a/b", source_kind=kind, source={"url": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.example.com:8443/a/b%20c/_git/d@1",
+        "https://a_b.c~d+e-f@git_1.example.com/a",
+        "ssh://git@[2001:db8::1]:22/a",
+        "git@git.example.com:a/b.git",
+        "file:///srv/git/a",
+        "/srv/git/a",
+    ],
+)
+def test_usual_addresses_are_accepted(org: Organization, url: str) -> None:
+    spec = {"provider": "generic", "url": url, "webhook_secret": SEALED}
+    assert org.owner.call("connect_repository", p_org=org.id, p_spec=spec)["url"] == url
 
 
 def test_a_repository_is_connected_once(site: Site) -> None:

@@ -71,7 +71,7 @@ def test_claims_name_organisation_module_job_and_runner(world: World, org: Organ
     job = runner.claim_one()
     slug = world.owner.one("select slug from public.organizations where id = %s", org.id)
     assert given(runner, job)["claims"] == {
-        "sub": f"organization:{slug}:module:apps/web/api:phase:apply",
+        "sub": f"organization:{org.id}:module:apps/web/api:phase:apply",
         "runyard_organization": slug,
         "runyard_organization_id": org.id,
         "runyard_group": "apps/web",
@@ -236,40 +236,6 @@ def test_apply_token_names_commit_and_digest_of_its_plan(world: World, org: Orga
         commit,
         "branch",
     )
-
-
-HCP = "organization:{organization}:project:{group}:workspace:{workspace}:run_phase:{phase}"
-
-
-def test_subject_follows_the_organisations_template(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
-    job = runner.claim_one()
-    usual = given(runner, job)["claims"]["sub"]
-    slug = usual.split(":")[1]
-    assert org.owner.call("set_identity_subject", p_org=org.id, p_template=HCP)["template"] == HCP
-    assert given(runner, job)["claims"]["sub"] == f"organization:{slug}:project:a:workspace:a.b:run_phase:plan"
-    assert org.owner.call("set_identity_subject", p_org=org.id, p_template=None)["template"] != HCP
-    assert given(runner, job)["claims"]["sub"] == usual
-    with refused("RY403"):
-        org.member("operator").call("set_identity_subject", p_org=org.id, p_template=HCP)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "",
-        "x",
-        "{organization}:{module}",
-        "{module}:{phase}",
-        "{organization}:{phase}",
-        f"{HCP}:*",
-        f"{HCP}:{{runner}}",
-        f"{HCP} ",
-    ],
-)
-def test_a_template_that_does_not_distinguish_jobs_is_refused(org: Organization, template: str) -> None:
-    with refused("RY422", "That is not a subject of a token."):
-        org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
 
 
 def put_env(org: Organization, by: User, **variables: str) -> None:

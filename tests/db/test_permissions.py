@@ -100,7 +100,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
-    template = "{organization}:{module}:{phase}"
+    template = "organization:{organization_id}:workspace:{workspace}:phase:{phase}"
     org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.db.git_site import Site, announce, commit, first_reading, last, merged, open_site, push
-from tests.db.world import Organization, World, refused
+from tests.db.world import Organization, Runner, World, refused
+
+KUBERNETES = {"kind": "kubernetes", "settings": {"server": "https://k"}}
 
 
 @pytest.fixture
@@ -44,25 +46,51 @@ def test_auto_apply_does_not_apply_a_plan_of_a_pull_request(site: Site) -> None:
     assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
 
 
-def test_a_pull_request_gets_only_identities_that_are_meant_for_it(site: Site) -> None:
-    _, org, runner, _ = site
-    spec = {"kind": "custom", "name": "registry", "audience": "x"}
-    org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=spec)
+def identities_of(runner: Runner, job: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The names of the identities that a job has, and the kinds of those that are withheld from it."""
+    answer = runner.call("worker_identities", p_job=job["id"], p_attempt=job["attempt"])
+    return [each["name"] for each in answer["identities"]], answer["withheld"]
+
+
+@pytest.mark.parametrize("mode", ["after_merge", "before_merge"])
+def test_a_pull_request_gets_identities_only_where_its_repository_says_so(site: Site, mode: str) -> None:
+    world, org, runner, connection = site
+    org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"apply": mode})
+    for spec in ({"kind": "custom", "name": "registry", "audience": "x"}, KUBERNETES):
+        org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=spec)
     announce(site, 5)
     (plan,) = merged(site, 5, vpc="v2")
-    asked = {"p_job": plan["id"], "p_attempt": plan["attempt"]}
-    assert runner.call("worker_identities", **asked)["identities"] == []
-    reviewing = {**spec, "name": "review", "is_for_pull_requests": True}
-    org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=reviewing)
-    answer = runner.call("worker_identities", **asked)
-    assert [each["name"] for each in answer["identities"]] == ["review"]
-    claims = answer["claims"]
-    assert (claims["runyard_trust"], claims["runyard_ref"]) == ("pull_request", "pull/7")
+    assert identities_of(runner, plan) == ([], ["custom", "kubernetes"])
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_identities": True})
+    assert identities_of(runner, plan) == (["kubernetes", "registry"], [])
+    claims = runner.call("worker_identities", p_job=plan["id"], p_attempt=plan["attempt"])["claims"]
+    assert (claims["runyard_phase"], claims["runyard_trust"], claims["runyard_ref"]) == (
+        "plan",
+        "pull_request",
+        "pull/7",
+    )
     assert claims["runyard_commit"] == plan["payload"]["options"]["git"]["head_commit"]
+    fork = (
+        "update public.provision_jobs set payload = jsonb_set(payload, '{options,git,is_fork}', 'true') where id = %s"
+    )
+    world.owner.connection.execute(fork, (plan["id"],))
+    assert identities_of(runner, plan) == ([], ["custom", "kubernetes"])
     org.enqueue("net/dns")
     (own,) = runner.claim(10)
-    asked = {"p_job": own["id"], "p_attempt": own["attempt"]}
-    assert len(runner.call("worker_identities", **asked)["identities"]) == 2
+    assert identities_of(runner, own) == (["kubernetes", "registry"], [])
+
+
+def test_identities_of_hcp_variables_are_withheld_from_a_pull_request_too(site: Site) -> None:
+    _, org, runner, _ = site
+    env = {
+        "TFC_AWS_PROVIDER_AUTH": "true",
+        "TFC_AWS_RUN_ROLE_ARN": "arn:aws:iam::123456789012:role/r",
+    }
+    sent = [{"kind": "env", "name": name, "value": value} for name, value in env.items()]
+    org.owner.call("set_variables", p_org=org.id, p_path="net", p_variables=sent)
+    announce(site, 5)
+    (plan,) = merged(site, 5, vpc="v2")
+    assert identities_of(runner, plan) == ([], ["aws"])
 
 
 def test_a_newer_head_ends_the_older_plan_and_equal_content_keeps_it(site: Site) -> None:

@@ -176,7 +176,7 @@ def test_only_a_module_with_that_mode_a_current_plan_and_the_right_is_applied(si
     assert apply["plan_job_id"] == newer["id"]
 
 
-def test_a_module_that_is_applied_before_the_merge_gives_the_plan_an_identity(site: Site) -> None:
+def test_an_apply_before_the_merge_has_the_identity_that_its_plan_lacked(site: Site) -> None:
     _, org, runner, _ = site
     org.owner.call(
         "attach_identity", p_org=org.id, p_path="net", p_spec={"kind": "custom", "name": "registry", "audience": "x"}
@@ -184,5 +184,9 @@ def test_a_module_that_is_applied_before_the_merge_gives_the_plan_an_identity(si
     before_merge(site)
     announce(site, 5)
     (plan,) = merged(site, 5, vpc="v2")
-    given = runner.call("worker_identities", p_job=plan["id"], p_attempt=plan["attempt"])
-    assert len(given["identities"]) == 1
+    runner.finish(plan, p_plan_summary={"has_changes": True}, p_result={"change_digest": "d" * 64})
+    org.enqueue("net/vpc", "APPLY", plan_job_id=plan["id"])
+    apply = runner.claim_one()
+    given = runner.call("worker_identities", p_job=apply["id"], p_attempt=apply["attempt"])
+    assert ([each["name"] for each in given["identities"]], given["withheld"]) == (["registry"], [])
+    assert given["claims"]["runyard_trust"] == "pull_request"

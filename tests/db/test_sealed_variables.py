@@ -144,6 +144,59 @@ def test_a_reference_needs_the_key_and_shows_its_address(org: Organization) -> N
     assert (kept["is_sealed"], kept["is_reference"]) == (False, True)
 
 
+# Spellings of another place that a vault, a proxy or a program may tidy up into it.
+CLIMBING = [
+    "vault://kv/data/team/../other/prod",
+    "vault://kv/data/team/%2e%2e/other/prod",
+    "vault://kv/data/team/%2E%2E/other/prod",
+    "vault://kv/data/team/%252e%252e/other/prod",
+    "vault://kv/data/team/..%2fother/prod",
+    "vault://kv/data/team/..\\other/prod",
+    "vault://kv/data/team\\..\\other/prod",
+    "vault://kv/data/team/./x",
+    "vault://kv/data/team/..",
+    "vault://kv/data/team/..#value",
+    "vault://kv/data/team//other/prod",
+    "vault://kv/data/team/x/",
+    "vault://kv/data/team/x?list=true",
+    "vault://kv/data/team/x;version=1",
+    "vault://kv/data/team/\uff0e\uff0e/other/prod",
+    "vault://kv/data/team/\u2024\u2024/other/prod",
+    "vault://kv/data/team/x\u200b",
+    "vault://kv/data/team/x\x7f",
+    "vault:///kv/data/team/x",
+    "VAULT://kv/data/team/x",
+    "aws-sm://eu-west-1/team/*",
+    "file://srv/team/x",
+    "file:////srv/team/x",
+    "file:///srv/team/x#/../../other/prod",
+    "file:///srv/team/x#",
+    "file:///~root/team/x",
+    f"vault://kv/data/team/{'x' * 1000}",
+]
+
+
+@pytest.mark.parametrize("value", CLIMBING)
+def test_a_reference_has_one_reading(org: Organization, value: str) -> None:
+    new_key(org)
+    with refused("RY422", 'The address of "password" is not one that runners read.') as refusal:
+        refer(org, value)
+    assert "between single slashes" in (refusal.value.diag.message_hint or "")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "aws-sm://arn:aws:secretsmanager:eu-west-1:1:secret:rds!db-x#password",
+        "file:///etc/runyard/secrets/..data/license",
+        "vault://kv/data/a_b-c.d/e@f+g=h,i#a field's name"[:35],
+    ],
+)
+def test_usual_names_of_secrets_are_references(org: Organization, value: str) -> None:
+    new_key(org)
+    assert refer(org, value)["value"] == value
+
+
 @pytest.mark.parametrize("value", ["https://x.example/y", "vault://", "file:// x", "command:cat /etc/passwd", 3])
 def test_other_addresses_are_no_references(org: Organization, value: Any) -> None:
     new_key(org)

@@ -39,6 +39,10 @@ def test_a_repository_from_connect_to_disconnect(terminal: Terminal, bench: Benc
     (status,) = terminal.json("git", "status")
     assert (status["repository"], status["poll_seconds"]) == ("git.example.com/infra/edge", 60)
     assert made["webhook_secret"] not in str(status)
+    for option, is_allowed in ((None, False), ("--identities", True), ("--no-identities", False)):
+        changed = terminal.run("git", "set", "infra/edge", *([option] if option else ["--poll-seconds", "60"]))
+        assert changed.returncode == 0, changed.stderr
+        assert terminal.json("git", "status")[0]["allows_identities"] is is_allowed
     assert terminal.run("git", "disconnect", "infra/edge", "--yes").returncode == 0
     assert send(bench, renewed) == 404
     assert terminal.run("git", "poll", "infra/edge").returncode == ExitCode.PROBLEM

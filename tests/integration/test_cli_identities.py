@@ -42,22 +42,21 @@ def test_identity_from_attaching_to_detaching(terminal: Terminal, bench: Bench) 
     assert [row["name"] for row in terminal.json("identities", "list")] == ["r"]
 
 
-def test_policy_names_the_provider_and_all_modules_below_the_group(terminal: Terminal, bench: Bench) -> None:
-    module = bench.rows("modules", id=bench.module())[0]["path"]
-    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
-    for path, modules in (("apps", "apps/*"), (module, module)):
-        attach(terminal, path)
-        (statement,) = terminal.json("identities", "policy", path, "--phase", "plan")["Statement"]
-        issuer = f"{bench.project.url.removeprefix('http://')}/functions/v1/job-identity"
-        assert statement["Principal"] == {"Federated": f"arn:aws:iam::123456789012:oidc-provider/{issuer}"}
-        sub = f"organization:{slug}:module:{modules}:phase:plan"
-        assert statement["Condition"]["StringLike"] == {f"{issuer}:sub": sub}
+def test_policy_trusts_the_organisation_by_its_id(terminal: Terminal, bench: Bench) -> None:
+    bench.module()
+    attach(terminal, "apps")
+    (statement,) = terminal.json("identities", "policy", "apps", "--phase", "plan")["Statement"]
+    issuer = f"{bench.project.url.removeprefix('http://')}/functions/v1/job-identity"
+    assert statement["Principal"] == {"Federated": f"arn:aws:iam::123456789012:oidc-provider/{issuer}"}
+    sub = f"organization:{bench.org}:module:apps/*:phase:plan"
+    assert statement["Condition"]["StringLike"] == {f"{issuer}:sub": sub}
     assert terminal.run("identities", "policy", "apps", "--phase", "destroy").returncode == ExitCode.USAGE
+    usual = terminal.json("identities", "subject")
     of_hcp = "organization:{organization}:project:{group}:workspace:{workspace}:run_phase:{phase}"
     assert terminal.json("identities", "subject", of_hcp) == terminal.json("identities", "subject")
-    (statement,) = terminal.json("identities", "policy", "apps")["Statement"]
-    sub = f"organization:{slug}:project:*:workspace:apps.*:run_phase:apply"
-    assert list(statement["Condition"]["StringLike"].values()) == [sub]
+    refused = terminal.run("identities", "policy", "apps")
+    assert (refused.returncode, "short name, but not its id" in refused.stderr) == (ExitCode.REFUSED, True)
+    assert terminal.json("identities", "subject", "") == usual
 
 
 def test_test_shows_the_token_and_reports_an_issuer_that_clouds_cannot_read(terminal: Terminal, bench: Bench) -> None:

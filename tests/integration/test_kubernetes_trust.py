@@ -161,9 +161,8 @@ def test_the_api_server_accepts_a_job_by_its_token_alone(
         settings = ("--set", f"server={place.server}", "--set", f"certificate_authority={authority}")
         assert terminal.run("identities", "attach", "apps", "kubernetes", *settings).returncode == 0
         bench.runner()
-        slug = bench.rows("organizations", id=bench.org)[0]["slug"]
         tested = terminal.run("identities", "test", path, "--exchange")
-        name = f"runyard:organization:{slug}:module:{path}:phase:plan"
+        name = f"runyard:organization:{bench.org}:module:{path}:phase:plan"
         assert f"Kubernetes takes it for {name}" in tested.stdout, tested.stdout + tested.stderr
         attached = terminal.run("identities", "attach", "apps", "kubernetes", *settings, "--audience", "elsewhere")
         assert attached.returncode == 0, attached.stderr

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.client.issuer import subject
 from cli.engines.cache import cached
 from tests.integration.worker_bench import Bench, bench
 from tests.support.must import unavailable
@@ -77,13 +76,12 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 def trust(vault: Vault, bench: Bench) -> None:
     """Let Vault trust the issuer: a role for each phase, for the modules below apps."""
     issuer = f"{bench.project.url}/functions/v1/job-identity"
-    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
     vault.write("sys/auth/jwt", type="jwt")
     vault.write("auth/jwt/config", oidc_discovery_url=issuer, bound_issuer=issuer)
     vault.write("sys/policies/acl/team", policy='path "secret/data/team" { capabilities = ["read"] }')
     vault.write("secret/data/team", data={"token": SECRET})
     for phase in ("plan", "apply"):
-        wanted = {"sub": subject(slug, "apps", phase, is_group=True)}
+        wanted = {"sub": f"organization:{bench.org}:module:apps/*:phase:{phase}"}
         vault.write(
             f"auth/jwt/role/{phase}", role_type="jwt", user_claim="sub", bound_audiences=[vault.address],
             bound_claims_type="glob", bound_claims=wanted, token_policies=["team"], token_ttl="10m",

@@ -144,6 +144,13 @@ class RecoverReply(Reply):
     jobs: list[Recovered]
 
 
+class JobIdentities(Reply):
+    """The identities that a job gets tokens for, and the kinds of those that are withheld from it."""
+
+    identities: list[Any]
+    withheld: list[str] = Field(default_factory=list)
+
+
 class IssuedToken(Reply):
     """One identity of a job, with the token that proves it."""
 

@@ -15,6 +15,7 @@ from worker.api.replies import (
     GivenVariables,
     HeartbeatReply,
     IssuedTokens,
+    JobIdentities,
     JobRef,
     Kind,
     RecoverReply,
@@ -167,10 +168,9 @@ class Server:
         reply = await retry_for(STATE_SECONDS, lambda: self._ask(GivenVariables, "worker_variables", _which(ref)))
         return reply.variables
 
-    async def has_identities(self, ref: JobRef) -> bool:
-        """Check whether the job has identities: most have none, and need no token."""
-        reply = await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_identities", _which(ref)))
-        return bool(reply.get("identities"))
+    async def identities(self, ref: JobRef) -> JobIdentities:
+        """Read which identities the job has: most have none, and need no token."""
+        return await retry_for(STATE_SECONDS, lambda: self._ask(JobIdentities, "worker_identities", _which(ref)))
 
     async def identity_tokens(self, ref: JobRef) -> IssuedTokens:
         """Get a token for each identity of the job, without retry: the renewal repeats it."""

@@ -141,10 +141,10 @@ class Isolation:
         if self.way is IsolationWay.LANDLOCK:
             home = {} if for_git else {"HOME": str(root / "home")}
             return {
-                "allowed": self.view.allowed(root, for_git=for_git), "links": self.view.links(root / "home"),
+                "allowed": self.view.allowed(root, command.env, for_git=for_git), "links": self.view.links(root / "home"),
                 "env": {**command.env, **home},
             }  # fmt: skip
-        mounts = self.view.mounts(root, for_git=for_git)
+        mounts = self.view.mounts(root, command.env, for_git=for_git)
         return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}
 
 

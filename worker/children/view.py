@@ -45,16 +45,16 @@ class View:
     # Called each time: an engine may be installed while the runner runs.
     engines: Callable[[], Iterable[Path]] = field(default=tuple)
 
-    def mounts(self, root: Path, *, for_git: bool = False) -> list[Mount]:
-        """List what is mounted, parents before their contents."""
-        shown = [*self._shown(), *self._git_rules(is_wanted=for_git)]
+    def mounts(self, root: Path, env: Mapping[str, str], *, for_git: bool = False) -> list[Mount]:
+        """List what is mounted for a child with this environment, parents before their contents."""
+        shown = [*self._shown(env), *self._git_rules(is_wanted=for_git)]
         seen = [*map(Path, _SYSTEM), *(Path(target) for _, (_, _, target) in shown)]
         rules = [*shown, *self._masks(seen), *self._own(root)]
         return [*_system(), *(mount for _, mount in sorted(rules, key=_order))]
 
-    def allowed(self, root: Path, *, for_git: bool = False) -> list[tuple[str, str]]:
+    def allowed(self, root: Path, env: Mapping[str, str], *, for_git: bool = False) -> list[tuple[str, str]]:
         """List the same for a sandbox that hides nothing but can name what is seen: `ro` or `rw`, and the place."""
-        mounts = self.mounts(root, for_git=for_git)
+        mounts = self.mounts(root, env, for_git=for_git)
         hidden = {Path(target) for kind, source, target in mounts if kind == "empty" or source == os.devnull}
         shown = [(kind, Path(source)) for kind, source, _ in mounts if kind in {"ro", "rw"} and source != os.devnull]
         # Rights add up here: a read-only place must not be inside a writable one.
@@ -79,9 +79,9 @@ class View:
         is_secret = any(real.is_relative_to(hidden.resolve()) for hidden in self._hidden())
         return not is_secret and any(real.is_relative_to(each.resolve()) for each in named)
 
-    def _shown(self) -> Iterator[Rule]:
+    def _shown(self, env: Mapping[str, str]) -> Iterator[Rule]:
         isolation = self.settings.engine.isolation
-        for path in [*self._programs(), *self._named_by_variables(), *isolation.read_only_paths]:
+        for path in [*self._programs(), *self._named_by_variables(env), *isolation.read_only_paths]:
             if _is_readable(path):
                 yield _SHOWN, ("ro", *_same(path))
         for path in [*isolation.writable_paths, *self.plugin_cache()]:
@@ -122,11 +122,13 @@ class View:
         is_more = any(each.is_relative_to(folder) for each in keep)
         return folder.is_absolute() and not is_more and not any(folder.is_relative_to(each) for each in _SYSTEM)
 
-    def _named_by_variables(self) -> Iterator[Path]:
+    def _named_by_variables(self, env: Mapping[str, str]) -> Iterator[Path]:
+        """A file goes with its variable: a child from which that is withheld does not see it."""
+        named = {name: value for name, value in self.environ.items() if value and env.get(name) == value}
         for name in _FILES:
-            yield from (Path(each) for each in self.environ.get(name, "").split(os.pathsep) if each.startswith("/"))
+            yield from (Path(each) for each in named.get(name, "").split(os.pathsep) if each.startswith("/"))
         for name in _ROTATING:
-            if value := self.environ.get(name):
+            if value := named.get(name):
                 yield Path(value).parent
         plugins = Path(self.environ.get("HOME") or "/") / ".pulumi" / "plugins"
         yield plugins

@@ -9,9 +9,9 @@ from worker.steps.identity_variables import IdentityFiles
 async def exchange_tokens(space: Workspace) -> None:
     """Try every identity before the job fails with the first refusal: a person repairs all of them at once."""
     server = space.context.server
-    issued = await server.identity_tokens(space.ref) if await server.has_identities(space.ref) else None
-    if issued is None:
+    if not (await server.identities(space.ref)).identities:
         raise JobFailed("The module has no identity.", code="no_identity", hint="runyard identities attach adds one.")
+    issued = await server.identity_tokens(space.ref)
     answers, problems = space.result.setdefault("identities", {}), []
     for each in issued.tokens:
         space.log.hide([each.token])

@@ -18,6 +18,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _SCHEMES = re.compile(r"(https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/")
 _LOCAL = re.compile(r"(?:file://[^/]*)?(?P<path>/.*)")
 _SHORT_SSH = re.compile(r"(?P<user>[A-Za-z0-9_.-]+)@(?P<host>[A-Za-z0-9.-]+):(?P<path>.*)")
+# Git, its helpers and this runner read a stranger address in different ways: they would see different users and hosts.
+_AUTHORITY = re.compile(
+    r"[a-z]+://(?:[A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(?::[^/@?#]*)?@)?"
+    r"(?:(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?)?(?:/|\Z)"
+)
+_ENCODED = re.compile(r"%(?:25)*(?:[01][0-9a-f]|7f|5c)", re.IGNORECASE)
 _REF = re.compile(r"[A-Za-z0-9_./@+~^-]{1,200}\Z")
 
 # Variables that the machine's operator may have set for every program; the module's own variables are not among them.
@@ -220,7 +226,8 @@ def _operators_config(space: Workspace) -> bytes:
 
 
 def _check(url: str, ref: str) -> None:
-    if not _SCHEMES.match(url) or any(ord(char) < 33 for char in url):
+    is_plain = not _ENCODED.search(url) and not any(ord(char) < 33 or char in "\\\x7f" for char in url)
+    if not _SCHEMES.match(url) or not is_plain or ("://" in url and not _AUTHORITY.match(url)):
         raise JobFailed(
             f"{url[:200]!r} is not a git URL that runners fetch from.", code="bad_source",
             hint="Use https://, ssh://, git@host:path, file:// or an absolute path.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import SplitResult, unquote
+from urllib.parse import SplitResult
 
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
@@ -68,7 +68,7 @@ async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
     """Ask the operator's credential helpers, outside of the repository."""
     wanted = {"protocol": "https", "host": source.netloc.rpartition("@")[2], "path": source.path.lstrip("/")}
     if source.username:
-        wanted["username"] = unquote(source.username)
+        wanted["username"] = source.username
     question = "".join(f"{name}={value}\n" for name, value in wanted.items()) + "\n"
     try:
         process = await asyncio.create_subprocess_exec(
@@ -86,7 +86,7 @@ async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
     finally:
         if process.returncode is None:
             process.kill()
-    found = dict(line.partition("=")[::2] for line in answer.decode(errors="replace").splitlines())
+    found = dict(line.partition("=")[::2] for line in answer.decode(errors="replace").split("\n"))
     return Credential(found.get("username", ""), found["password"]) if found.get("password") else None
 
 
@@ -108,5 +108,5 @@ def _from_netrc(space: Workspace, source: SplitResult) -> Credential | None:
     if source.hostname == "default" or (entry := hosts.get(source.hostname or "")) is None:
         return None
     login, _, password = entry
-    is_other = source.username and unquote(source.username) != login
+    is_other = source.username and source.username != login
     return Credential(login, password) if password and not is_other else None

@@ -12,7 +12,7 @@ from worker.attempt.workspace import Workspace
 from worker.clock import backoff
 from worker.errors import JobFailed, Retryable, WorkerError
 from worker.files.own_files import remove_own, replace_own
-from worker.steps.identity_variables import IdentityFiles, set_up
+from worker.steps.identity_variables import PROVIDER_VARIABLES, IdentityFiles, set_up
 from worker.vaults import log_in
 
 FIRST_TOKENS_SECONDS = 60.0
@@ -26,7 +26,10 @@ _LIVE_GENERATIONS = 3
 async def give_identities(space: Workspace) -> None:
     """Write the tokens, point the providers at them, and renew them until the attempt ends."""
     server = space.context.server
-    if not await server.has_identities(space.ref):
+    known = await server.identities(space.ref)
+    for kind in known.withheld:
+        _withhold(space, kind)
+    if not known.identities:
         return
     try:
         issued = await retry_for(FIRST_TOKENS_SECONDS, lambda: server.identity_tokens(space.ref))
@@ -83,6 +86,14 @@ def _remove_tokens(space: Workspace, issued: IssuedTokens, why: str) -> None:
     for each in issued.tokens:
         with suppress(OSError):
             remove_own(space.root, _file(space, each.name))
+
+
+def _withhold(space: Workspace, kind: str) -> None:
+    """Take the machine's credentials for a provider away: without its identity, the job would act as the machine."""
+    dropped = sorted(name for name in space.env if name.startswith(PROVIDER_VARIABLES.get(kind, ())))
+    space.env = {name: value for name, value in space.env.items() if name not in dropped}
+    left_out = f"; left out of its environment: {', '.join(dropped)}" if dropped else ""
+    space.say(f"Identity {kind} is withheld from the plan of a pull request{left_out}")
 
 
 def _configure(space: Workspace, files: IdentityFiles) -> None:

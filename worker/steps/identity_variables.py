@@ -28,6 +28,15 @@ _RIVALS: dict[str, tuple[str, ...]] = {
     "kubernetes": ("KUBE_TOKEN", "KUBE_HOST", "KUBE_CONFIG_PATHS", "KUBE_CLIENT_CERT_DATA", "KUBE_CLIENT_KEY_DATA", "KUBE_CTX"),
 }  # fmt: skip
 
+# Beginnings of all variables that configure a provider: a job from which an identity is withheld has none of them.
+PROVIDER_VARIABLES: dict[str, tuple[str, ...]] = {
+    "aws": ("AWS_",),
+    "gcp": ("GOOGLE_", "GCLOUD_", "CLOUDSDK_"),
+    "azure": ("ARM_", "AZURE_", "IDENTITY_", "IMDS_", "MSI_"),
+    "vault": ("VAULT_",),
+    "kubernetes": ("KUBE",),
+}
+
 
 @dataclass(frozen=True)
 class IdentityFiles:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,6 +12,10 @@ from worker.attempt.workspace import Workspace
 from worker.enums import VariableKind
 from worker.errors import JobFailed, Retryable
 from worker.vaults import FILE, SECRETS_MANAGER, read_secret
+
+# Vault, proxies and programs decode and tidy up paths in ways of their own: what is compared must mean one place only.
+_PATH = r"(?:/(?!\.\.?(?:[/#]|\Z))[A-Za-z0-9_.:@+=,!-]+)+"
+_REFERENCE = re.compile(rf"file://{_PATH}|(?:vault|aws-sm):/{_PATH}(?:#.+)?")
 
 
 async def read_references(space: Workspace, given: Sequence[GivenVariable]) -> list[GivenVariable]:
@@ -44,8 +49,13 @@ def _check_allowed(space: Workspace, name: str, reference: str) -> None:
         for pattern in space.context.settings.sealing.allowed_sources
     ]
     address = reference.partition("#")[0]
-    is_climbing = ".." in address.split("/")
-    if is_climbing or not any(fnmatchcase(address, pattern) for pattern in allowed):
+    if not _REFERENCE.fullmatch(reference):
+        raise JobFailed(
+            f"The variable {name} refers to {address[:200]!r}, which is not an address that runners read.",
+            code="source_refused",
+            hint="Write letters, digits and _.:@+=,!- between single slashes: %, \\, ?, and the parts . and .. are refused.",
+        )
+    if not any(fnmatchcase(address, pattern) for pattern in allowed):
         raise JobFailed(
             f"The variable {name} refers to {address}, which this runner does not allow.", code="source_refused",
             hint="The runner's operator adds a pattern to Sealing.AllowedSources.",

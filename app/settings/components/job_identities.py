@@ -9,7 +9,7 @@ from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
 from app.ui.copy import code_block
 from app.ui.dialog import question
 from app.ui.feedback import empty
-from app.ui.form.elements import check_field, field, form_dialog, text_field
+from app.ui.form.elements import field, form_dialog, text_field
 from app.ui.icons import icon
 from app.ui.table import cell
 
@@ -92,11 +92,6 @@ def _fields() -> list[rx.Component]:
         field("settings", "Fields", settings, State.errors, rx.match(State.kind, *known, "None.")),
         text_field(
             "audience", "Audience", State.chosen["audience"], State.errors, "If empty, the usual one of the cloud."
-        ),
-        check_field(
-            "Plans of pull requests get a token, too",
-            checked=State.is_for_pull_requests,
-            on_change=State.set_pull_requests,
         ),
         _trust("What the plan role trusts", State.plan_trust),
         _trust("What the apply role trusts", State.apply_trust),

@@ -1,5 +1,6 @@
 """Identities of jobs: who jobs are in a cloud, and what the cloud answered when a runner tried."""
 
+import json
 from typing import Any, ClassVar
 
 import reflex as rx
@@ -12,12 +13,9 @@ from app.project.runtime import runtime
 from app.project.store import AGAIN, Changed, OrgStore
 from app.settings.view.job_identities import (
     KINDS,
-    USUAL_SUBJECT,
     JobIdentityView,
     build_view,
     check_form,
-    subject,
-    trust_text,
 )
 
 NEW: JobIdentityView = build_view({"id": "", "name": "", "kind": "aws", "path": ""})
@@ -32,7 +30,6 @@ class JobIdentitiesState(Items, rx.State):
     rows: list[JobIdentityView] = []
     chosen: JobIdentityView = NEW
     kind: str = "aws"
-    is_for_pull_requests: bool = False
     plan_trust: str = ""
     apply_trust: str = ""
 
@@ -57,7 +54,7 @@ class JobIdentitiesState(Items, rx.State):
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
-        self.kind, self.is_for_pull_requests = chosen["kind"], chosen["is_for_pull_requests"]
+        self.kind = chosen["kind"]
         self.plan_trust = self.apply_trust = ""
 
     @rx.event
@@ -65,11 +62,6 @@ class JobIdentitiesState(Items, rx.State):
         """Choose the cloud."""
         if value in KINDS:
             self.kind = value
-
-    @rx.event
-    def set_pull_requests(self, value: bool) -> None:
-        """Choose whether plans of pull requests get a token, too."""
-        self.is_for_pull_requests = value
 
     @rx.event
     async def edit(self, key: str) -> rx.event.EventSpec | None:
@@ -85,17 +77,9 @@ class JobIdentitiesState(Items, rx.State):
         return None
 
     async def _fill_trust(self, key: str) -> None:
-        (row,) = (await self._select("job_identities", Query(filters=(Filter("id", "eq", key),)))).rows
-        org = Filter("org_id", "eq", row["org_id"])
-        templates = (await self._select("identity_subjects", Query(filters=(org,)))).rows
-        template = templates[0]["template"] if templates else USUAL_SUBJECT
-        (owner,) = (await self._select("organizations", Query(filters=(Filter("id", "eq", row["org_id"]),)))).rows
-        is_group = not await self._module_at(row["org_id"], "eq", row["path"])
-        issuer = await runtime().authorized.client.issuer()
-        self.plan_trust, self.apply_trust = (
-            trust_text(issuer, row, phase, subject(template, owner["slug"], row["path"], phase, is_group=is_group))
-            for phase in ("plan", "apply")
-        )
+        args = {"p_job_identity": key, "p_issuer": await runtime().authorized.client.issuer()}
+        policies = await self._rpc("identity_trust_policies", args)
+        self.plan_trust, self.apply_trust = (json.dumps(policies[phase], indent=2) for phase in ("plan", "apply"))
 
     async def _module_at(self, org_id: str, operator: str, path: str) -> str:
         filters = (Filter("org_id", "eq", org_id), Filter("deleted_at", "is", "null"), Filter("path", operator, path))
@@ -106,7 +90,7 @@ class JobIdentitiesState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database attach the identity."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
-        checked = check_form({**form, **fixed}, self.kind, is_for_pull_requests=self.is_for_pull_requests)
+        checked = check_form({**form, **fixed}, self.kind)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None

@@ -1,10 +1,7 @@
-"""Identities of jobs in words: the roles, the last test, the form, and the policy that a cloud needs."""
+"""Identities of jobs in words: the roles, the last test, and the form."""
 
-import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
-from urllib.parse import urlsplit
 
 from app.ui.form.spec import Checked, texts
 
@@ -26,7 +23,6 @@ FIELDS = {
     "kubernetes": ("server", "certificate_authority"),
     "custom": (),
 }
-USUAL_SUBJECT = "organization:{organization}:module:{module}:phase:{phase}"
 RUNNING = ("QUEUED", "CLAIMED", "RUNNING")
 
 
@@ -42,7 +38,6 @@ class JobIdentityView(TypedDict):
     audience: str
     roles: str
     text: str
-    is_for_pull_requests: bool
     test: str
     test_words: str
     test_job: int
@@ -65,7 +60,6 @@ def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
             str(value) for key, value in sorted(settings.items()) if key.startswith(("plan_", "apply_"))
         ),
         "text": "\n".join(f"{key}={value}" for key, value in settings.items()),
-        "is_for_pull_requests": bool(row.get("is_for_pull_requests")),
         "test": test,
         "test_words": words,
         "test_job": int(job["id"]) if job else 0,
@@ -88,7 +82,7 @@ def test_words(name: str, job: Row | None) -> tuple[str, str]:
     return "REFUSED", answer or str((job.get("error") or {}).get("message") or "The test failed")
 
 
-def check_form(raw: object, kind: str, *, is_for_pull_requests: bool) -> Checked:
+def check_form(raw: object, kind: str) -> Checked:
     """Check the form of one identity; the database knows which fields a kind needs."""
     form, checked = texts(raw), Checked()
     lines = [line.partition("=") for line in form.get("settings", "").splitlines() if line.strip()]
@@ -102,36 +96,5 @@ def check_form(raw: object, kind: str, *, is_for_pull_requests: bool) -> Checked
     if kind == "custom" and not all(optional.values()):
         checked.errors["audience"] = "A name and an audience are needed."
     named = {key: value for key, value in optional.items() if value and (key != "name" or kind == "custom")}
-    checked.spec = {**spec, **named, "is_for_pull_requests": is_for_pull_requests}
+    checked.spec = {**spec, **named}
     return checked
-
-
-def subject(template: str, slug: str, path: str, phase: str, *, is_group: bool) -> str:
-    """The sub claim of a module's tokens, or the pattern of all modules below a group."""
-    module = f"{path}/*".lstrip("/") if is_group else path
-    group = "*" if is_group else path.rpartition("/")[0]
-    known = {
-        "organization": slug,
-        "module": module,
-        "workspace": module.replace("/", "."),
-        "group": group,
-        "phase": phase,
-    }
-    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "*"), template)
-
-
-def trust_text(issuer: str, row: Row, phase: str, wanted: str) -> str:
-    """Write the text to enter at the cloud: a trust policy for AWS, for others the three claims to demand."""
-    if row["kind"] != "aws":
-        return json.dumps({"issuer": issuer, "audience": row["audience"], "subject": wanted}, indent=2)
-    role = str((row.get("settings") or {}).get(f"{phase}_role") or "")
-    _, partition, _, _, account, *_ = role.split(":")
-    place = urlsplit(issuer)
-    name = f"{place.netloc}{place.path}"
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Federated": f"arn:{partition}:iam::{account}:oidc-provider/{name}"},
-        "Action": "sts:AssumeRoleWithWebIdentity",
-        "Condition": {"StringEquals": {f"{name}:aud": row["audience"]}, "StringLike": {f"{name}:sub": wanted}},
-    }
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2)

@@ -4,11 +4,10 @@ import * as jose from "jose";
 import { issuer, need } from "./env.ts";
 
 export const WORKER_TOKEN_SECONDS = 15 * 60;
-/**
- * Longer than any job: a running engine keeps the token that it was started with, and each use asks the database for the
- * attempt, which decides.
- */
-export const ENGINE_TOKEN_SECONDS = 30 * 24 * 60 * 60;
+/** A lease: afterwards the function terraform alone accepts it, as long as the attempt has its lease. */
+export const ENGINE_TOKEN_SECONDS = 60;
+/** Longer than any job: a running engine keeps the token that it was started with. The database decides. */
+const ENGINE_GRACE_SECONDS = 30 * 24 * 60 * 60;
 export const ACCOUNT_TOKEN_SECONDS = 10 * 60;
 /** For a runner whose renewal was held up by a short outage; the session row still decides. */
 const RENEWAL_GRACE_SECONDS = 5 * 60;
@@ -103,6 +102,14 @@ export function signWorker(claims: WorkerClaims): Promise<string> {
  */
 export function signEngine(claims: JobClaims): Promise<string> {
   return sign({ ...claims, role: "engine" }, WORKER_AUDIENCE, ENGINE_TOKEN_SECONDS);
+}
+
+/** Reads an engine's token that we signed, or nothing; its own time may be over, if its attempt is not. */
+export async function verifyEngine(token: string): Promise<JobClaims | undefined> {
+  const payload = await verify(token, WORKER_AUDIENCE, ENGINE_GRACE_SECONDS);
+  if (payload?.role !== "engine") return undefined;
+  const { sub, sid, org, inst, job, att } = payload as unknown as JobClaims;
+  return { sub, sid, org, inst, job, att };
 }
 
 /** Reads a runner's token that we signed, or nothing; an engine's is none. */

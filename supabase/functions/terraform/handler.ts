@@ -1,12 +1,13 @@
 /**
  * Serves `terraform_remote_state` with the backend "remote", and nothing more: a job reads the outputs of modules that
- * grant them to its own. The caller's own token is passed to the database, which decides; this function only translates.
+ * grant them to its own. The database decides, each time, by the attempt that the caller's token names; this function only
+ * translates.
  */
 
-import * as jose from "jose";
 import { callAs } from "../_shared/calling.ts";
 import { publicUrl } from "../_shared/env.ts";
 import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
+import { signEngine, verifyEngine } from "../_shared/tokens.ts";
 
 const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
 const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
@@ -31,10 +32,11 @@ function refuse(status: number, detail: string): never {
 async function outputsOf(request: Request, org: string, workspace: string): Promise<Outputs> {
   const token = bearerOf(request);
   if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");
-  const { job, att } = claimsOf(token);
+  const claims = await verifyEngine(token);
+  if (claims === undefined) refuse(401, "That is not a token of a job.");
   const path = workspace.replaceAll(".", "/");
-  const args = { p_job: job, p_attempt: att, p_org: org, p_path: path };
-  const { status, said } = await callAs(token, "worker_outputs_get", args);
+  const args = { p_job: claims.job, p_attempt: claims.att, p_org: org, p_path: path };
+  const { status, said } = await callAs(await signEngine(claims), "worker_outputs_get", args);
   if (status < 300 && said) return said as unknown as Outputs;
   const message = [said?.message, said?.hint].filter(Boolean).join(" ");
   if (status === 401) refuse(401, message || "The token is not accepted.");
@@ -46,14 +48,6 @@ async function outputsOf(request: Request, org: string, workspace: string): Prom
 /** Whether the project refused, with a code of its own; 25006 is a database that is read-only for a while. */
 function isRefusal(status: number, code: unknown): boolean {
   return status < 500 && status !== 429 && typeof code === "string" && code !== "25006";
-}
-
-function claimsOf(token: string): { job?: unknown; att?: unknown } {
-  try {
-    return jose.decodeJwt(token);
-  } catch {
-    refuse(401, "That is not a token of a job.");
-  }
 }
 
 type Route = (request: Request, base: string, ...parts: string[]) => Promise<Response> | Response;

@@ -7,15 +7,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
+from uuid import uuid4
 
 import boto3
 import httpx
 import jwt
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
-from cli.client.issuer import aws_policy, subject
 from tests.integration.cloud.gate import Gate
 from tests.integration.worker_bench import Bench, bench
+from tests.support.stack import RunningStack
 from tests.support.terminal import Terminal
 
 __all__ = ["bench"]
@@ -68,24 +71,22 @@ def verified(token: str, issuer: str, audience: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sts(aws: str, bench: Bench) -> Iterator[Sts]:
-    """An AWS account with a role for each phase, which trusts the modules below apps."""
-    issuer = f"{bench.project.url}/functions/v1/job-identity"
-    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
-    iam: Any = boto3.client("iam")
-    for phase, role in ROLES.items():
-        policy = aws_policy(issuer, role, AUDIENCE, subject(slug, "apps", phase, is_group=True))
-        iam.create_role(RoleName=phase, AssumeRolePolicyDocument=json.dumps(policy))
+def sts(aws: str) -> Iterator[Sts]:
+    """An AWS account."""
     with Sts(aws) as gate:
         yield gate
 
 
 def module_with(bench: Bench, **hooks: str) -> str:
-    """A module below apps, whose group has the two roles."""
+    """A module below apps, whose group has the two roles; each trusts the modules below apps in its phase."""
     module = bench.module(hooks=hooks)
-    settings = {f"{phase}_role": role for phase, role in ROLES.items()}
-    spec = {"kind": "aws", "settings": settings}
-    bench.rpc("attach_identity", p_org=bench.org, p_path="apps", p_spec=spec)
+    spec = {"kind": "aws", "settings": {f"{phase}_role": role for phase, role in ROLES.items()}}
+    identity = bench.rpc("attach_identity", p_org=bench.org, p_path="apps", p_spec=spec)["id"]
+    issuer = f"{bench.project.url}/functions/v1/job-identity"
+    policies = bench.rpc("identity_trust_policies", p_job_identity=identity, p_issuer=issuer)
+    iam: Any = boto3.client("iam")
+    for phase in ROLES:
+        iam.create_role(RoleName=phase, AssumeRolePolicyDocument=json.dumps(policies[phase]))
     return module
 
 
@@ -123,9 +124,10 @@ def test_testing_an_identity_shows_the_answer_of_the_cloud(bench: Bench, sts: St
     terminal = Terminal(tmp_path / "config", environment)
     tested = terminal.run("identities", "test", module, "--exchange")
     assert f"aws  AWS takes it for arn:aws:sts::{ACCOUNT}:assumed-role/plan/runyard-" in tested.stdout, tested.stderr
-    elsewhere = aws_policy(f"{bench.project.url}/functions/v1/job-identity", ROLES["plan"], AUDIENCE, "other")
     iam: Any = boto3.client("iam")
-    iam.update_assume_role_policy(RoleName="plan", PolicyDocument=json.dumps(elsewhere))
+    policy = iam.get_role(RoleName="plan")["Role"]["AssumeRolePolicyDocument"]
+    elsewhere = json.dumps(policy).replace(f"organization:{bench.org}", "organization:of somebody else")
+    iam.update_assume_role_policy(RoleName="plan", PolicyDocument=elsewhere)
     refused = bench.wait_job(bench.enqueue("OUTPUT", module, test_identities=True))
     assert (refused["status"], refused["error"]["code"]) == ("FAILED", "identity_refused")
     assert "AWS answered: " in refused["error"]["message"]
@@ -168,3 +170,30 @@ def test_job_without_identities_keeps_the_machines_credentials(bench: Bench, sts
     log = bench.log_of(bench.finished("PLAN", module)["id"])
     assert ", role none" in log
     assert "Identity" not in log
+
+
+def test_plan_of_a_pull_request_has_neither_the_identity_nor_the_machines_credentials(
+    bench: Bench, sts: Sts, running_stack: RunningStack, tmp_path: Path
+) -> None:
+    keys = tmp_path / "credentials"
+    keys.write_text("[default]\naws_access_key_id = of-the-machine\n")
+    show = f"env | grep -c ^AWS_ || true; cat {keys} 2>&1 || true"
+    module = module_with(bench, before_plan=show)
+    job = bench.enqueue("PLAN", module)
+    pull = {"git": {"pull_request": 7, "connection_id": str(uuid4())}}
+    with psycopg.connect(running_stack.db_url, autocommit=True) as owner:
+        sql = "update public.provision_jobs set payload = jsonb_set(payload, '{options}', payload -> 'options' || %s) where id = %s"
+        owner.execute(sql, (Jsonb(pull), job))
+    shown = ",".join(str(path) for path in (sys.prefix, sys.base_prefix))
+    bench.runner(
+        AWS_ENDPOINT_URL=sts.url,
+        AWS_SHARED_CREDENTIALS_FILE=str(keys),
+        RUNYARD__ENGINE__ISOLATION__READONLYPATHS=shown,
+    )
+    bench.wait_job(job)
+    log = bench.log_of(job)
+    assert "Identity aws is withheld from the plan of a pull request; left out of its environment: AWS_ACCESS" in log
+    assert "\n0\n" in log
+    assert "of-the-machine" not in log
+    own = bench.finished("PLAN", module)
+    assert "Identity aws, phase plan" in bench.log_of(own["id"])

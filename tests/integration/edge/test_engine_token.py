@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import jwt
 import pytest
 
 from tests.integration.edge.conftest import Edge
@@ -57,17 +58,22 @@ def attempt(edge: Edge, person: Person, modules: dict[str, str], sql: Any) -> At
     return Attempt(edge, slug, runner, engine, this)
 
 
-def test_an_engine_token_is_valid_for_weeks_and_never_after_its_attempt_ended(attempt: Attempt) -> None:
+def test_an_engine_token_lives_as_long_as_the_lease_of_its_attempt(attempt: Attempt) -> None:
     """A job has no longest time, and nobody can change what a running engine has: the attempt decides, not the clock."""
+    claims = jwt.decode(attempt.engine, options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == 60
+    assert attempt.state(attempt.engine).json()["body"] == STATE
     after_weeks = aged(attempt.edge, attempt.engine, 29 * DAY)
     for token in (attempt.engine, after_weeks):
-        assert attempt.state(token).json()["body"] == STATE
         assert attempt.outputs(token).status_code == 200
-    assert attempt.state(aged(attempt.edge, attempt.engine, 31 * DAY)).status_code == 401
+    assert attempt.state(after_weeks).status_code == 401, "by itself it opens nothing after a lease's time"
+    assert attempt.outputs(aged(attempt.edge, attempt.engine, 31 * DAY)).status_code == 401
+    forged = jwt.encode(claims, "not the installation's key, but a long one", algorithm="HS256")
+    for other in (attempt.runner, forged):
+        assert attempt.outputs(other).status_code == 401, "only an engine's own token, signed by the installation"
     ended = attempt.edge.worker_rpc(attempt.runner, "worker_finish", **attempt.this, p_status="FAILED")
     assert ended.is_success, ended.text
     for token in (attempt.engine, after_weeks):
-        assert attempt.state(token).json()["code"] == "RY410"
         assert attempt.outputs(token).status_code == 403
 
 

@@ -1,16 +1,13 @@
 """Identities of jobs in words, and the form that attaches one."""
 
-import json
 from typing import Any
 
 import pytest
 
-from app.settings.view.job_identities import USUAL_SUBJECT, build_view, check_form, subject, trust_text
-from cli.client import issuer
+from app.settings.view.job_identities import build_view, check_form
 
 ROLES = {"plan_role": "arn:aws:iam::123456789012:role/plan", "apply_role": "arn:aws:iam::123456789012:role/apply"}
 ROW: dict[str, Any] = {"id": "1", "name": "aws", "kind": "aws", "path": "a", "audience": "x", "settings": ROLES}
-HCP = "organization:{organization}:project:{group}:workspace:{workspace}:run_phase:{phase}"
 
 
 def job(status: str, path: str = "a/b", **more: Any) -> dict[str, Any]:
@@ -35,22 +32,7 @@ def test_the_newest_test_below_the_path_counts(jobs: list[dict[str, Any]], test:
 
 def test_the_form_reads_fields_and_reports_unknown_and_missing_ones() -> None:
     text = "\n".join(f"{key} = {value}" for key, value in ROLES.items())
-    checked = check_form({"settings": text, "audience": " x "}, "aws", is_for_pull_requests=True)
-    assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x", "is_for_pull_requests": True}
-    assert list(check_form({"settings": "rol=1"}, "aws", is_for_pull_requests=False).errors) == ["settings"]
-    assert list(check_form({"name": "x"}, "custom", is_for_pull_requests=False).errors) == ["audience"]
-
-
-@pytest.mark.parametrize("template", [USUAL_SUBJECT, HCP])
-@pytest.mark.parametrize(("path", "is_group"), [("a/b", False), ("a", True), ("", True)])
-def test_page_and_command_print_the_same_policy(template: str, path: str, is_group: bool) -> None:
-    for phase, role in (("plan", ROLES["plan_role"]), ("apply", ROLES["apply_role"])):
-        wanted = subject(template, "acme", path, phase, is_group=is_group)
-        assert wanted == issuer.subject("acme", path, phase, is_group=is_group, template=template)
-        shown = json.loads(trust_text("https://i.example/x", ROW, phase, wanted))
-        assert shown == issuer.aws_policy("https://i.example/x", role, "x", wanted)
-
-
-def test_other_clouds_get_the_claims_to_demand() -> None:
-    shown = json.loads(trust_text("https://i", {**ROW, "kind": "vault"}, "plan", "s"))
-    assert shown == {"issuer": "https://i", "audience": "x", "subject": "s"}
+    checked = check_form({"settings": text, "audience": " x "}, "aws")
+    assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x"}
+    assert list(check_form({"settings": "rol=1"}, "aws").errors) == ["settings"]
+    assert list(check_form({"name": "x"}, "custom").errors) == ["audience"]

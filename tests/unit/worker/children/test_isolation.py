@@ -146,14 +146,17 @@ async def test_it_sees_the_places_that_the_page_lists(place: Place, way: str) ->
     for name, folder in shown.items():
         folder.mkdir(parents=True)
         (folder / "file").write_text(name)
-    place.variables |= {
-        "PATH": f"/usr/bin:/bin:{shown['programs']}",
+    passed = {
         "GOOGLE_APPLICATION_CREDENTIALS": str(shown["cloud"] / "file"),
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(shown["token"] / "file"),
+    }
+    place.variables |= passed | {
+        "PATH": f"/usr/bin:/bin:{shown['programs']}",
         "TF_PLUGIN_CACHE_DIR": str(shown["cache"]),
     }
     isolation, names = place.isolation(way), " ".join(f"{folder}/file" for folder in shown.values())
-    _, said = await run(isolation, place, f"cat {names}; for each in {names}; do echo new > $each; done; ls /etc")
+    script = f"cat {names}; for each in {names}; do echo new > $each; done; ls /etc"
+    _, said = await run(isolation, place, script, **passed)
     assert "".join(shown) in said
     assert [name for name, folder in shown.items() if (folder / "file").read_text() != name] == ["cache"]
     assert set(ETC.findall(said)) == {"passwd"}
@@ -162,6 +165,21 @@ async def test_it_sees_the_places_that_the_page_lists(place: Place, way: str) ->
     code, _ = await run(isolation, place, f"test ! -e {others} && echo x > {mine} && echo x > /tmp/x")
     others.unlink()
     assert (code, mine.exists(), (place.root / "tmp" / mine.name).exists()) == (0, False, True)
+
+
+@pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])
+async def test_a_file_goes_with_the_variable_that_names_it(place: Place, way: str) -> None:
+    """A child that lacks the variable, or has one of its own, does not see the machine's file."""
+    keys, other = place.base / "keys", place.base / "other"
+    for file in (keys, other):
+        file.write_text(f"{file.name} of the machine")
+    place.variables |= {"AWS_SHARED_CREDENTIALS_FILE": str(keys)}
+    isolation = place.isolation(way)
+    for env in ({}, {"AWS_SHARED_CREDENTIALS_FILE": str(other)}):
+        _, said = await run(isolation, place, f"cat {keys} {other}", **env)
+        assert "of the machine" not in said
+    _, said = await run(isolation, place, f"cat {keys}", AWS_SHARED_CREDENTIALS_FILE=str(keys))
+    assert said == "keys of the machine"
 
 
 @pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])

@@ -1,4 +1,4 @@
-"""A small HTTP server for stand-in APIs: a table of routes, JSON in and out."""
+"""A small HTTP server for stand-in APIs: a table of routes, JSON in and out; a redirect answers with its `location`."""
 
 import json
 import re
@@ -51,6 +51,8 @@ def serve(routes: dict[str, Route]) -> Iterator[str]:
             body = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
+            if 300 <= status < 400:
+                self.send_header("location", answer["location"])
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

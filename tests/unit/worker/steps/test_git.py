@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.strange_addresses import STRANGE
 from tests.unit.worker.fakes import Network
 from tests.unit.worker.steps.git_places import Listener, git, listening, make_repository
 from tests.unit.worker.workspaces import log_of, open_workspace
@@ -192,6 +193,29 @@ async def test_a_proxy_of_the_module_gets_neither_requests_nor_credentials(
     for scheme in ("http", "https"):
         await fetching.refused(f"{scheme}://git.victim.example/x.git")
     assert listener.requests == []
+
+
+@pytest.mark.parametrize("url", STRANGE)
+async def test_an_address_with_several_readings_asks_for_no_credential(fetching: Fetching, url: str) -> None:
+    """The operator's helper would hand out the password of any host that it is asked for."""
+    asked = fetching.base / "asked"
+    (fetching.base / "gitconfig").write_text(
+        f'[credential]\n\thelper = "!f() {{ cat >> {asked}; echo username=bot; echo password={SECRET}; }}; f"\n'
+    )
+    fetching.environ["GIT_CONFIG_GLOBAL"] = str(fetching.base / "gitconfig")
+    (fetching.home / ".netrc").write_text(f"machine git.victim.example login bot password {SECRET}\n")
+    assert "bad_source" in await fetching.refused(url)
+    assert not asked.exists()
+
+
+@pytest.mark.parametrize("url", ["https://[::1]:1/x%20y/z.git", "https://a_b.c~d+e-f@127.0.0.1:1/x%20y/z@1?.git"])
+async def test_usual_addresses_ask_for_the_credential_of_their_host(fetching: Fetching, url: str) -> None:
+    asked = fetching.base / "asked"
+    (fetching.base / "gitconfig").write_text(f'[credential]\n\thelper = "!f() {{ cat >> {asked}; }}; f"\n')
+    fetching.environ["GIT_CONFIG_GLOBAL"] = str(fetching.base / "gitconfig")
+    assert "fetch_failed" in await fetching.refused(url)
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    assert f"host={host}\n" in asked.read_text()
 
 
 @pytest.mark.parametrize("place", PLACES)

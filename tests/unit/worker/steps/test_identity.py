@@ -29,13 +29,13 @@ def tokens(text: str, seconds: float = 60) -> dict[str, Any]:
     }
 
 
-def project(*answers: Any, identities: int = 1) -> Network:
+def project(*answers: Any, identities: int = 1, withheld: tuple[str, ...] = ()) -> Network:
     """A project that has identities for the job and gives these answers to its renewals, the last one for ever."""
     left = list(answers)
 
     def answer(name: str, _: dict[str, Any]) -> Any:
         if name == "worker_identities":
-            return {"identities": [{}] * identities}
+            return {"identities": [{}] * identities, "withheld": list(withheld)}
         if name == "job-identity":
             return left.pop(0) if len(left) > 1 else left[0]
         return ENDED
@@ -43,13 +43,15 @@ def project(*answers: Any, identities: int = 1) -> Network:
     return Network(answer)
 
 
-async def attempt(scene: Scene, network: Network, act: Callable[[Workspace, HandClock], Any]) -> Any:
+async def attempt(
+    scene: Scene, network: Network, act: Callable[[Workspace, HandClock], Any], env: dict[str, str] | None = None
+) -> Any:
     """Run an attempt whose only step has the identities and then does this."""
     clock = HandClock()
 
     async def step(space: Workspace) -> None:
         space.root.mkdir(parents=True)
-        space.env = {"AWS_ACCESS_KEY_ID": "of the machine", "HOME": "/"}
+        space.env = env or {"AWS_ACCESS_KEY_ID": "of the machine", "HOME": "/"}
         await give_identities(space)
         await act(space, clock)
 
@@ -110,6 +112,45 @@ async def test_job_without_identities_requests_no_token(scene: Scene) -> None:
     network = project(tokens("x"), identities=0)
     assert (await attempt(scene, network, act)).status is JobStatus.SUCCEEDED
     assert network.named("job-identity") == []
+
+
+MACHINE = {
+    "aws": (
+        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    ),
+    "gcp": ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS", "GCLOUD_KEYFILE_JSON", "CLOUDSDK_CONFIG"),
+    "azure": ("ARM_CLIENT_SECRET", "ARM_CLIENT_ID", "ARM_OIDC_TOKEN_FILE_PATH", "ARM_USE_MSI", "AZURE_CLIENT_SECRET", "IDENTITY_HEADER"),
+    "vault": ("VAULT_TOKEN", "VAULT_ADDR", "VAULT_TOKEN_FILE"),
+    "kubernetes": ("KUBECONFIG", "KUBE_TOKEN", "KUBE_CONFIG_PATH", "KUBERNETES_SERVICE_HOST"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("identities", [0, 1])
+async def test_engine_from_which_identities_are_withheld_has_no_credential_of_the_machine(
+    scene: Scene, identities: int
+) -> None:
+    async def act(space: Workspace, _: HandClock) -> None:
+        left = set(space.command(["tofu", "plan"]).env)
+        given = {"RUNYARD_ID_TOKEN_FILE", "RUNYARD_ID_TOKEN_FILE_REGISTRY"} if identities else set()
+        assert left == {"HOME", "GITHUB_TOKEN", "AWSOME"} | given
+
+    machine = dict.fromkeys([name for names in MACHINE.values() for name in names], "of the machine")
+    beside = {"HOME": "/", "GITHUB_TOKEN": "x", "AWSOME": "x"}
+    answer = tokens("x") | {"tokens": [{"name": "registry", "kind": "custom", "token": "x"}]}
+    network = project(answer, identities=identities, withheld=tuple(MACHINE))
+    outcome = await attempt(scene, network, act, machine | beside)
+    assert outcome.status is JobStatus.SUCCEEDED, outcome.error
+    assert network.named("job-identity") == [] if not identities else True
+
+
+async def test_engine_keeps_the_credentials_of_providers_without_an_identity(scene: Scene) -> None:
+    async def act(space: Workspace, _: HandClock) -> None:
+        assert space.command(["tofu", "plan"]).env == {"ARM_CLIENT_SECRET": "x"}
+
+    network = project(tokens("x"), identities=0, withheld=("aws", "custom"))
+    outcome = await attempt(scene, network, act, {"ARM_CLIENT_SECRET": "x", "AWS_PROFILE": "x"})
+    assert outcome.status is JobStatus.SUCCEEDED, outcome.error
 
 
 async def test_job_fails_rather_than_act_as_the_machine(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

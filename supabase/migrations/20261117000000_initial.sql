@@ -10789,13 +10789,24 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
+-- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language sql stable set search_path = '' as $$
-  select p_job.created_by where p_job.created_by is not null
+language plpgsql stable set search_path = '' as $$
+begin
+  return query with recursive line as (
+    select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
+    union
+    select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
+      on j.id = l.retry_of or j.id = l.plan_job_id and j.created_by = l.who
+  )
+  select l.who from line as l where l.who is not null
   union
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+  union
+  select private.change_makers(p_job);
+end;
 $$;
 
 -- Whether nobody but this member may approve jobs.
@@ -10841,7 +10852,9 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
+    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
+        then 'You made this change; somebody else approves it.'
+        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
@@ -13806,6 +13819,7 @@ create table public.git_deliveries (
 );
 create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
 create index git_deliveries_connection_id_idx on public.git_deliveries (connection_id, id desc);
+create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
 alter table public.git_deliveries enable row level security;
@@ -13815,7 +13829,8 @@ create policy "Members see what events of their repositories led to" on public.g
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
-comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.delivery_id is
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -13848,6 +13863,7 @@ create table public.module_git (
   seen_at timestamptz,
   seen_set_id uuid,
   watched text[] not null default '{}',
+  pushes text[] not null default '{}',
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
@@ -13876,6 +13892,8 @@ comment on column public.module_git.applied_fingerprint is
 comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.pushes is
+  'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
@@ -14084,14 +14102,19 @@ begin
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
     from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
   loop
+    perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
       jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
-    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+    -- Every push that nobody has answered yet may be in that commit.
+    update public.module_git as g set seen_set_id = v_set, pushes = array(
+      select unnest(g.pushes || v_group.commit) union select d.after_commit from public.git_deliveries as d
+      where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
+    where module_id = any (v_group.modules);
   end loop;
   return v_sets;
 end;
@@ -14114,7 +14137,8 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead,
+    commits_ahead = excluded.commits_ahead, pushes = case when excluded.seen_fingerprint is distinct from
+      coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
@@ -14225,7 +14249,8 @@ begin
     on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
       applied_fingerprint =
       case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
-        when g.seen_commit = v_commit then g.seen_fingerprint end;
+        when g.seen_commit = v_commit then g.seen_fingerprint end,
+      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
   end if;
 end;
 $$;
@@ -14298,6 +14323,19 @@ begin
 end;
 $$;
 
+-- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
+-- after another push to that branch, which may have led back.
+create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
+language sql stable set search_path = '' as $$
+  select d from public.git_deliveries as d where d.connection_id = p_connection and (
+    d.delivery_id = p_delivery ->> 'delivery_id'
+    or p_delivery -> 'has_signed_id' is distinct from 'true' and d.body_sha256 = p_delivery ->> 'body_sha256'
+      and d.event = p_delivery ->> 'event' and not exists (
+        select from public.git_deliveries as o where o.connection_id = p_connection and o.id > d.id
+          and o.event = 'push' and o.ref = d.ref and o.body_sha256 <> d.body_sha256))
+  order by d.id limit 1
+$$;
+
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -14311,6 +14349,10 @@ begin
   end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
+  v_row := private.first_delivery(p_connection, p_delivery);
+  if v_row.id is not null then
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -14318,14 +14360,9 @@ begin
     coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
     left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
-      end)
-  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
-  if v_row.id is null then
-    select * into v_row from public.git_deliveries where connection_id = p_connection
-      and delivery_id = p_delivery ->> 'delivery_id';
-    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
-  end if;
+      end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
+  perform private.note_push(p_connection, p_delivery);
   if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
@@ -14896,7 +14933,7 @@ comment on column public.pull_requests.is_fork is 'Whether that branch is in ano
 comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
 comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.title is 'Its title at the provider.';
@@ -14920,13 +14957,12 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
-    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    is_fork = excluded.is_fork,
-    planned = case when excluded.is_open then r.planned else '{}' end;
+    is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
+  perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
@@ -15038,6 +15074,7 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
       v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
     end if;
@@ -15067,8 +15104,8 @@ $$;
 create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
-    p_pull);
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
+    p_pull -> 'people', 'pull', p_pull);
   v_reason pg_catalog.text := private.early_verdict(v_delivery);
 begin
   if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
@@ -15237,16 +15274,13 @@ create function private.review_pull_plan(p_plan public.provision_jobs, p_decisio
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
     or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
     perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
       'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
   end if;
-  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+  if private.is_own_change(p_plan, private.caller_id()) then
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
@@ -15258,12 +15292,16 @@ begin
 end;
 $$;
 
--- The approvals of a plan by members who still have the right.
+-- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
-  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
-  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+  join public.memberships as m on m.org_id = a.org_id and m.user_id = a.user_id
+    and m.role <= private.least_role('job.approve')
+  where a.job_id = p_plan and a.decision = 'approve' and not private.is_own_change(j, a.user_id)
+  order by a.created_at;
+end;
 $$;
 
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
@@ -17291,6 +17329,7 @@ create table public.git_logins (
   login text not null check (login = lower(login) and length(login) between 1 and 200),
   user_id uuid not null,
   account_id text check (length(account_id) <= 40),
+  proved_at timestamptz,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (org_id, host, login),
@@ -17307,8 +17346,25 @@ comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.proved_at is
+  'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.ended_git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null,
+  login text not null,
+  user_id uuid not null,
+  account_id text,
+  ended_at timestamptz not null,
+  primary key (org_id, host, login, user_id)
+);
+alter table private.ended_git_logins enable row level security;
+comment on table private.ended_git_logins is
+  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.ended_at is
+  'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
 create table private.git_link_codes (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -17349,15 +17405,30 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
+-- Notes the link of a login that ends now, unless it stays with this member.
+create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
+language sql set search_path = '' as $$
+  insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
+  select l.org_id, l.host, l.login, l.user_id, l.account_id, case when l.proved_at is not null
+    or l.user_id = private.caller_id() then 'infinity' else now() end
+  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
+    and l.user_id is distinct from p_next
+  on conflict (org_id, host, login, user_id) do update set account_id = coalesce(excluded.account_id, e.account_id),
+    ended_at = greatest(e.ended_at, excluded.ended_at)
+$$;
+
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
+  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
-  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+  values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null, proved_at = null,
     created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
@@ -17370,7 +17441,8 @@ exception
 end;
 $$;
 comment on function private.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except '
+  'those that approve or apply. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
 create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
@@ -17411,10 +17483,11 @@ begin
   if v_code.user_id is null then
     perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
   end if;
-  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
-  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, proved_at, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', now(), m.email
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
-  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
+    created_at = now()
   where l.user_id = excluded.user_id;
   if not found then
     perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
@@ -17427,14 +17500,16 @@ create function private.unlink_git_login(p_org uuid, p_host text, p_login text) 
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('git.read', p_org);
-  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
-    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
+    and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
-    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  perform private.end_git_login(p_org, v_host, v_login, null);
+  delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
   end if;
@@ -17460,29 +17535,25 @@ $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function private.list_git_logins to authenticated;
 
--- Whether this user is the one who last changed a pull request.
-create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
-  select exists (
-    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
-    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
-      and l.user_id = p_user)
-$$;
-
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account.
-create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+-- The member whose login wrote a comment. The first comment notes the number of the account. Whoever links a login to
+-- somebody else neither approves nor applies as them.
+create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_comment ->> 'sender_id')
   where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
-    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+    and l.login = lower(p_login) and coalesce(l.account_id, p_comment ->> 'sender_id') = p_comment ->> 'sender_id'
+  returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
       'Link it in Settings → Git, or ask an admin.');
+  elsif v_link.proved_at is null and p_comment ->> 'verb' in ('confirm', 'apply') then
+    perform private.fail('RY403', 'An admin linked this account, so its comments neither approve nor apply.',
+      'Prove that it is yours: Settings → Git → Logins, or runyard git link-me.');
   end if;
   return v_link.user_id;
 end;
@@ -17595,7 +17666,7 @@ begin
   begin
     perform private.act_as(case when p_comment ->> 'verb' = 'link'
       then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
+      else private.commander(p_connection, p_delivery.sender, p_comment) end);
     v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
     v_command.is_done := true;
     perform private.act_as(null);
@@ -17638,6 +17709,111 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- ==================== schemas/authors.sql
+
+-- Authors: who made a change that came by git, as far as its host and its commits told. Everybody counts who opened the
+-- pull request, pushed to it or to the branch, or is named in one of the commits; nobody is ever taken off that list,
+-- whatever event follows. Where a module needs approvals, none of these people gives one. A name becomes a member when
+-- that is wanted: by the links of logins, also those that have ended, or by the address of a commit.
+
+create table private.git_authors (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  change text not null check (length(change) between 2 and 64),
+  identity text not null check (length(identity) <= 300),
+  seen_at timestamptz not null default now(),
+  primary key (connection_id, change, identity)
+);
+create index git_authors_seen_at_idx on private.git_authors (seen_at);
+alter table private.git_authors enable row level security;
+comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
+comment on column private.git_authors.connection_id is 'The repository.';
+comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
+
+-- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
+create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity)
+  select distinct p_connection, p_change, lower(i.identity) from unnest(p_people) as p (identity)
+  cross join lateral regexp_match(p.identity, '^email:(?:(\d+)[+-])?([^@]+)@(?:users\.)?noreply\.') as n
+  cross join lateral (values (p.identity), ('id:' || n[1]), ('login:' || n[2])) as i (identity)
+  where length(i.identity) <= 300
+  on conflict do nothing
+$$;
+
+-- Notes the addresses that a runner read in the commits of a change.
+create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, p_change, array(
+    select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
+$$;
+
+-- Notes who pushed a commit, and to which open pull requests.
+create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
+    select p_delivery ->> 'after' as change
+    union
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection and r.is_open
+      and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+  where p_delivery ->> 'event' = 'push' and c.change is not null
+$$;
+
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied yet.
+create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+language sql stable set search_path = '' as $$
+  with own as (
+    select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
+      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+    union
+    -- But not the merge itself: a reviewer may merge.
+    select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
+    where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
+      where r.connection_id = p_connection and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+  select o.change from own as o
+  union
+  select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
+    as c (change)
+  where r.connection_id = p_connection and exists (select from own as o
+    where o.change in ('#' || r.number, r.merge_commit))
+$$;
+
+-- The members who made the changes that a job would apply.
+create function private.change_makers(p_job public.provision_jobs) returns setof uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
+    return;
+  end if;
+  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
+      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
+  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
+  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
+  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  join public.memberships as m on m.org_id = p_job.org_id
+  where a.identity = 'email:' || lower(m.email) or exists (
+    select from (
+      select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      union all
+      select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+    where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
+end;
+$$;
+
+-- Whether others than this member have to approve a change, because the member made it.
+create function private.is_own_change(p_plan public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.modules as m join public.organizations as o on o.id = m.org_id
+      and not o.can_approve_own_jobs where m.id = p_plan.module_id and m.approvals_required > 0)
+    and p_user in (select private.change_makers(p_plan))
 $$;
 
 -- ==================== schemas/explanations.sql
@@ -19790,6 +19966,7 @@ begin
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   delete from public.git_deliveries where received_at < now() - interval '30 days';
+  delete from private.git_authors where seen_at < now() - interval '400 days';
   -- Stored by a person: the text is among the versions of the state.
   update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
   -- The oldest have the lowest numbers.
@@ -20678,8 +20855,8 @@ begin
 end
 $$;
 comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
-  'Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, '
+  'except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint

@@ -641,8 +641,8 @@ begin
 end
 $$;
 comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
-  'Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, '
+  'except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint

@@ -85,16 +85,13 @@ create function private.review_pull_plan(p_plan public.provision_jobs, p_decisio
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
     or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
     perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
       'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
   end if;
-  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+  if private.is_own_change(p_plan, private.caller_id()) then
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
@@ -106,12 +103,16 @@ begin
 end;
 $$;
 
--- The approvals of a plan by members who still have the right.
+-- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
-  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
-  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+  join public.memberships as m on m.org_id = a.org_id and m.user_id = a.user_id
+    and m.role <= private.least_role('job.approve')
+  where a.job_id = p_plan and a.decision = 'approve' and not private.is_own_change(j, a.user_id)
+  order by a.created_at;
+end;
 $$;
 
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.

@@ -170,7 +170,7 @@ async function listPulls(api: Api, report: Report): Promise<Outcome> {
   }
   const read = READERS[report.provider];
   const pulls = listed.map((each) => read(api.provider.event(each)))
-    .flatMap(({ pull, sender }) => pull ? [{ ...pull, author: sender }] : []);
+    .flatMap(({ pull, sender, people }) => pull ? [{ ...pull, author: sender, people }] : []);
   return { ...delivered(answer), pulls };
 }
 

@@ -14519,13 +14519,22 @@ declare
   v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
   v_new public.git_connections := private.save_connection(v_old, p_spec);
 begin
+  -- Its installation is at the place that it was proved for.
+  if v_old.app_id is not null and (v_old.provider, v_old.url, v_old.base_url)
+    is distinct from (v_new.provider, v_new.url, v_new.base_url) then
+    update public.git_connections set app_id = null, installation_id = null where id = p_connection
+    returning * into v_new;
+    perform private.audit(v_new.org_id, 'git.app_ended', 'git_connection', p_connection::pg_catalog.text,
+      v_new.repository, jsonb_build_object('reason', 'The GitHub App was for the former address of the repository.'));
+  end if;
   perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
     v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.connection_json(v_new);
 end;
 $$;
 comment on function private.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or '
+  'base_url ends its GitHub App. Admins.';
 grant execute on function private.update_git_connection to authenticated;
 
 create function private.disconnect_repository(p_connection uuid) returns jsonb
@@ -14670,6 +14679,8 @@ create table public.git_apps (
   created_at timestamptz not null default now()
 );
 create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+-- An app, with its installations, belongs to the organisation that created it.
+create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
@@ -14710,7 +14721,7 @@ create function private.start_git_app(
 language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
-  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+  v_url pg_catalog.text := rtrim(lower(trim(p_url)), '/');
 begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
@@ -14775,6 +14786,9 @@ begin
     html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
   perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
   return to_jsonb(v_app);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This GitHub App is there already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is
@@ -17537,8 +17551,8 @@ grant execute on function private.list_git_logins to authenticated;
 
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account. Whoever links a login to
--- somebody else neither approves nor applies as them.
+-- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
+-- linked neither approves nor applies: the admin could own it.
 create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare
@@ -22042,7 +22056,8 @@ begin
 end
 $$;
 comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another '
+  'provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb

@@ -1828,7 +1828,8 @@ begin
 end
 $$;
 comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another '
+  'provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb

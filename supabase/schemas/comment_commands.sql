@@ -217,8 +217,8 @@ grant execute on function private.list_git_logins to authenticated;
 
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account. Whoever links a login to
--- somebody else neither approves nor applies as them.
+-- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
+-- linked neither approves nor applies: the admin could own it.
 create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare

@@ -6,7 +6,7 @@ export type Provider = "github" | "gitlab" | "gitea" | "generic";
 export interface Pull {
   number: number;
   title: string;
-  /** Who opened it. */
+  /** The login that opened it. */
   author?: string;
   base: string;
   head_commit: string;
@@ -44,7 +44,7 @@ export interface Delivery {
   after?: string;
   is_deleted?: boolean;
   sender?: string;
-  /** Who made the change: login:ann, id:11, email:ann@example.com. */
+  /** The authors of the change: login:ann, id:11, email:ann@example.com. */
   people?: string[];
   pull?: Pull;
   comment?: Comment;

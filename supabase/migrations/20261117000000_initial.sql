@@ -14392,8 +14392,8 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
-    perform private.request_pulls(v_connection);
     begin
+      perform private.request_pulls(v_connection);
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
@@ -15379,32 +15379,37 @@ begin
 end;
 $$;
 
+-- The applies of a pull request's merge commit that wait for approval.
+create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j.* from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and j.payload #>> '{options,git,commit}' = p_pull.merge_commit
+  order by j.module_id
+$$;
+
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
-  v_apply public.provision_jobs;
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  perform private.lock_module_states(v_pull.org_id, array(
+    select l.module_id from public.module_locks as l where l.connection_id = p_connection.id
+      and l.pull_request = p_number
+    union
+    select a.module_id from private.waiting_merges(v_pull) as a));
   with freed as (
     delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
     returning l.module_id
   )
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
   where g.module_id = f.module_id and v_pull.merge_commit is null;
-  for v_apply in
-    select j.* from public.provision_jobs as j
-    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
-      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
-      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
-    order by j.module_id
-  loop
-    perform private.lock_state(v_apply.org_id, v_apply.module_id);
-    perform private.count_reviews(j, p) from public.provision_jobs as j
-    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
-  end loop;
+  perform private.count_reviews(j, p) from private.waiting_merges(v_pull) as j
+  join public.provision_jobs as p on p.id = j.plan_job_id;
 end;
 $$;
 
@@ -15434,6 +15439,8 @@ declare
   v_jobs pg_catalog.jsonb := '[]';
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  perform private.lock_module_states(v_connection.org_id, array(select m.id
+    from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
@@ -17595,6 +17602,7 @@ declare
   v_job bigint;
   v_count integer := 0;
 begin
+  perform private.lock_module_states(p_pull.org_id, array(select m.id from unnest(p_modules) as m));
   for v_job in
     select coalesce(a.id, p.id) from unnest(p_modules) as m
     cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
@@ -17660,6 +17668,35 @@ begin
 end;
 $$;
 
+-- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
+-- nothing: it is done again.
+create function private.try_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
+  p_command private.git_commands
+) returns private.git_commands
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.act_as(case when p_comment ->> 'verb' = 'link'
+    then private.prove_login(p_connection, p_delivery.sender, p_comment)
+    else private.commander(p_connection, p_delivery.sender, p_comment) end);
+  p_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+  p_command.is_done := true;
+  perform private.act_as(null);
+  return p_command;
+exception
+  when deadlock_detected then
+    return p_command;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    p_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+      else 'The command failed.' end;
+    raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+    return p_command;
+end;
+$$;
+
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
@@ -17667,7 +17704,6 @@ create function private.run_command(
 language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
-  v_hint pg_catalog.text;
 begin
   insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
   values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
@@ -17677,20 +17713,12 @@ begin
     where id = p_delivery.id returning * into p_delivery;
     return p_delivery;
   end if;
-  begin
-    perform private.act_as(case when p_comment ->> 'verb' = 'link'
-      then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment) end);
-    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
-    v_command.is_done := true;
-    perform private.act_as(null);
-  exception
-    when others then
-      get stacked diagnostics v_hint = pg_exception_hint;
-      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
-        else 'The command failed.' end;
-      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
-  end;
+  for v_try in 1..3 loop
+    v_command := private.try_command(p_connection, p_delivery, p_comment, v_command);
+    exit when v_command.is_done or v_command.answer is not null;
+  end loop;
+  v_command.answer := coalesce(v_command.answer, case when not v_command.is_done
+    then 'Other work on the same modules was in the way. Write the command again.' end);
   update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
     decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
       'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))

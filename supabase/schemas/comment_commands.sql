@@ -261,6 +261,7 @@ declare
   v_job bigint;
   v_count integer := 0;
 begin
+  perform private.lock_module_states(p_pull.org_id, array(select m.id from unnest(p_modules) as m));
   for v_job in
     select coalesce(a.id, p.id) from unnest(p_modules) as m
     cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
@@ -326,6 +327,35 @@ begin
 end;
 $$;
 
+-- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
+-- nothing: it is done again.
+create function private.try_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
+  p_command private.git_commands
+) returns private.git_commands
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.act_as(case when p_comment ->> 'verb' = 'link'
+    then private.prove_login(p_connection, p_delivery.sender, p_comment)
+    else private.commander(p_connection, p_delivery.sender, p_comment) end);
+  p_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+  p_command.is_done := true;
+  perform private.act_as(null);
+  return p_command;
+exception
+  when deadlock_detected then
+    return p_command;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    p_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+      else 'The command failed.' end;
+    raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+    return p_command;
+end;
+$$;
+
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
@@ -333,7 +363,6 @@ create function private.run_command(
 language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
-  v_hint pg_catalog.text;
 begin
   insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
   values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
@@ -343,20 +372,12 @@ begin
     where id = p_delivery.id returning * into p_delivery;
     return p_delivery;
   end if;
-  begin
-    perform private.act_as(case when p_comment ->> 'verb' = 'link'
-      then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment) end);
-    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
-    v_command.is_done := true;
-    perform private.act_as(null);
-  exception
-    when others then
-      get stacked diagnostics v_hint = pg_exception_hint;
-      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
-        else 'The command failed.' end;
-      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
-  end;
+  for v_try in 1..3 loop
+    v_command := private.try_command(p_connection, p_delivery, p_comment, v_command);
+    exit when v_command.is_done or v_command.answer is not null;
+  end loop;
+  v_command.answer := coalesce(v_command.answer, case when not v_command.is_done
+    then 'Other work on the same modules was in the way. Write the command again.' end);
   update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
     decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
       'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))

@@ -694,8 +694,8 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
-    perform private.request_pulls(v_connection);
     begin
+      perform private.request_pulls(v_connection);
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then

@@ -176,32 +176,37 @@ begin
 end;
 $$;
 
+-- The applies of a pull request's merge commit that wait for approval.
+create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j.* from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and j.payload #>> '{options,git,commit}' = p_pull.merge_commit
+  order by j.module_id
+$$;
+
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
-  v_apply public.provision_jobs;
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  perform private.lock_module_states(v_pull.org_id, array(
+    select l.module_id from public.module_locks as l where l.connection_id = p_connection.id
+      and l.pull_request = p_number
+    union
+    select a.module_id from private.waiting_merges(v_pull) as a));
   with freed as (
     delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
     returning l.module_id
   )
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
   where g.module_id = f.module_id and v_pull.merge_commit is null;
-  for v_apply in
-    select j.* from public.provision_jobs as j
-    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
-      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
-      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
-    order by j.module_id
-  loop
-    perform private.lock_state(v_apply.org_id, v_apply.module_id);
-    perform private.count_reviews(j, p) from public.provision_jobs as j
-    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
-  end loop;
+  perform private.count_reviews(j, p) from private.waiting_merges(v_pull) as j
+  join public.provision_jobs as p on p.id = j.plan_job_id;
 end;
 $$;
 
@@ -231,6 +236,8 @@ declare
   v_jobs pg_catalog.jsonb := '[]';
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  perform private.lock_module_states(v_connection.org_id, array(select m.id
+    from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop

@@ -14788,7 +14788,7 @@ begin
   return to_jsonb(v_app);
 exception
   when unique_violation then
-    perform private.fail('RY409', 'This GitHub App is there already.', 'Create one of your own in Settings → Git.');
+    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is
@@ -14975,6 +14975,9 @@ begin
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
+    -- Commits that came just before the merge were reviewed by nobody.
+    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+      then 'It was merged at another commit than the one that was planned.' else r.problem end,
     is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
@@ -15318,7 +15321,8 @@ begin
 end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
+-- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -15327,13 +15331,13 @@ language sql stable set search_path = '' as $$
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
       and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
-    select j.id from public.provision_jobs as j
-    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+    select j.id, j.status from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN'
       and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and r.problem is null and j.status = 'SUCCEEDED' and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
       and exists (select from public.approvals as a where a.job_id = j.id)
       or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1

@@ -126,7 +126,7 @@ begin
   return to_jsonb(v_app);
 exception
   when unique_violation then
-    perform private.fail('RY409', 'This GitHub App is there already.', 'Create one of your own in Settings → Git.');
+    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is

@@ -62,6 +62,9 @@ begin
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
+    -- Commits that came just before the merge were reviewed by nobody.
+    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+      then 'It was merged at another commit than the one that was planned.' else r.problem end,
     is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then

@@ -115,7 +115,8 @@ begin
 end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
+-- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -124,13 +125,13 @@ language sql stable set search_path = '' as $$
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
       and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
-    select j.id from public.provision_jobs as j
-    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+    select j.id, j.status from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN'
       and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and r.problem is null and j.status = 'SUCCEEDED' and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
       and exists (select from public.approvals as a where a.job_id = j.id)
       or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1

@@ -211,6 +211,29 @@ def test_a_review_does_not_count_any_more_when_its_reviewer_pushes_afterwards(si
         approve(ann, apply)
 
 
+def test_a_review_does_not_count_for_commits_that_came_just_before_the_merge(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v3")
+    apply = applied_next(site, plan, change_digest=DIGEST)
+    assert site[0].job(apply)["status"] == "AWAITING_APPROVAL", "the same plan may run another script"
+
+
+def test_a_review_of_an_older_plan_does_not_count_while_the_newer_one_has_not_ended(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 8)
+    (newer,) = merged(site, 8, vpc="v3")
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    site[2].finish(newer, "FAILED", p_error={"code": "engine", "message": "no quota"})
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v3")
+    apply = applied_next(site, plan, change_digest=DIGEST)
+    assert site[0].job(apply)["status"] == "AWAITING_APPROVAL"
+
+
 def test_a_reviewer_who_merges_has_reviewed(site: Site, ann: User) -> None:
     announce(site, 5)
     approve(ann, planned_pull(site)["id"])

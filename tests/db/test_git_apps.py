@@ -48,7 +48,7 @@ def test_an_app_belongs_to_one_organisation(world: World, org: Organization) -> 
     number = abs(hash(org.id)) % 10**9
     complete(world, begin(org), number)
     other = world.organization()
-    with refused("RY409", "This GitHub App is there already."):
+    with refused("RY409", "This GitHub App exists already."):
         complete(world, begin(other, url=GITHUB.upper().replace("HTTPS", "https") + "/"), number)
     complete(world, begin(other, url="https://other.example.com"), number)
 

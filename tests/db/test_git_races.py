@@ -105,10 +105,15 @@ def test_a_connection_that_cannot_be_polled_stops_no_other(fresh_world: World) -
     org = fresh_world.organization()
     _, _, _, first = open_site(fresh_world, org)
     run = fresh_world.owner.connection.execute
-    spec = {"provider": "gitea", "url": "https://git.example.com/infra/bad.git", "webhook_secret": SEALED, "token": SEALED}
+    spec = {
+        "provider": "gitea",
+        "url": "https://git.example.com/infra/bad.git",
+        "webhook_secret": SEALED,
+        "token": SEALED,
+    }
     bad = org.owner.call("connect_repository", p_org=org.id, p_spec=spec)["id"]
     run(f"""create function public.refuse() returns trigger language plpgsql as $$ begin
-            if new.rule_id = '{bad}' then raise 'no'; end if; return new; end $$""")  # noqa: S608
+            if new.rule_id = '{bad}' then raise 'no'; end if; return new; end $$""")
     run("create trigger refuse before insert on public.deliveries for each row execute function public.refuse()")
     run("update public.git_connections set next_poll_at = now() - interval '1 minute' where id = %s", [bad])
     run("update public.git_connections set next_poll_at = now() where id = %s", [first])

@@ -9,6 +9,7 @@ create table public.git_logins (
   login text not null check (login = lower(login) and length(login) between 1 and 200),
   user_id uuid not null,
   account_id text check (length(account_id) <= 40),
+  proved_at timestamptz,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (org_id, host, login),
@@ -25,8 +26,25 @@ comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.proved_at is
+  'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.ended_git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null,
+  login text not null,
+  user_id uuid not null,
+  account_id text,
+  ended_at timestamptz not null,
+  primary key (org_id, host, login, user_id)
+);
+alter table private.ended_git_logins enable row level security;
+comment on table private.ended_git_logins is
+  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.ended_at is
+  'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
 create table private.git_link_codes (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -67,15 +85,30 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
+-- Notes the link of a login that ends now, unless it stays with this member.
+create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
+language sql set search_path = '' as $$
+  insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
+  select l.org_id, l.host, l.login, l.user_id, l.account_id, case when l.proved_at is not null
+    or l.user_id = private.caller_id() then 'infinity' else now() end
+  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
+    and l.user_id is distinct from p_next
+  on conflict (org_id, host, login, user_id) do update set account_id = coalesce(excluded.account_id, e.account_id),
+    ended_at = greatest(e.ended_at, excluded.ended_at)
+$$;
+
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
+  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
-  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+  values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null, proved_at = null,
     created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
@@ -88,7 +121,8 @@ exception
 end;
 $$;
 comment on function private.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except '
+  'those that approve or apply. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
 create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
@@ -129,10 +163,11 @@ begin
   if v_code.user_id is null then
     perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
   end if;
-  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
-  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, proved_at, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', now(), m.email
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
-  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
+    created_at = now()
   where l.user_id = excluded.user_id;
   if not found then
     perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
@@ -145,14 +180,16 @@ create function private.unlink_git_login(p_org uuid, p_host text, p_login text) 
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('git.read', p_org);
-  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
-    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
+    and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
-    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  perform private.end_git_login(p_org, v_host, v_login, null);
+  delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
   end if;
@@ -178,29 +215,25 @@ $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function private.list_git_logins to authenticated;
 
--- Whether this user is the one who last changed a pull request.
-create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
-  select exists (
-    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
-    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
-      and l.user_id = p_user)
-$$;
-
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account.
-create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+-- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
+-- linked neither approves nor applies: the admin could own it.
+create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_comment ->> 'sender_id')
   where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
-    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+    and l.login = lower(p_login) and coalesce(l.account_id, p_comment ->> 'sender_id') = p_comment ->> 'sender_id'
+  returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
       'Link it in Settings → Git, or ask an admin.');
+  elsif v_link.proved_at is null and p_comment ->> 'verb' in ('confirm', 'apply') then
+    perform private.fail('RY403', 'An admin linked this account, so its comments neither approve nor apply.',
+      'Prove that it is yours: Settings → Git → Logins, or runyard git link-me.');
   end if;
   return v_link.user_id;
 end;
@@ -228,6 +261,7 @@ declare
   v_job bigint;
   v_count integer := 0;
 begin
+  perform private.lock_module_states(p_pull.org_id, array(select m.id from unnest(p_modules) as m));
   for v_job in
     select coalesce(a.id, p.id) from unnest(p_modules) as m
     cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
@@ -293,6 +327,35 @@ begin
 end;
 $$;
 
+-- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
+-- nothing: it is done again.
+create function private.try_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
+  p_command private.git_commands
+) returns private.git_commands
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.act_as(case when p_comment ->> 'verb' = 'link'
+    then private.prove_login(p_connection, p_delivery.sender, p_comment)
+    else private.commander(p_connection, p_delivery.sender, p_comment) end);
+  p_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+  p_command.is_done := true;
+  perform private.act_as(null);
+  return p_command;
+exception
+  when deadlock_detected then
+    return p_command;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    p_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+      else 'The command failed.' end;
+    raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+    return p_command;
+end;
+$$;
+
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
@@ -300,7 +363,6 @@ create function private.run_command(
 language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
-  v_hint pg_catalog.text;
 begin
   insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
   values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
@@ -310,20 +372,12 @@ begin
     where id = p_delivery.id returning * into p_delivery;
     return p_delivery;
   end if;
-  begin
-    perform private.act_as(case when p_comment ->> 'verb' = 'link'
-      then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
-    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
-    v_command.is_done := true;
-    perform private.act_as(null);
-  exception
-    when others then
-      get stacked diagnostics v_hint = pg_exception_hint;
-      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
-        else 'The command failed.' end;
-      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
-  end;
+  for v_try in 1..3 loop
+    v_command := private.try_command(p_connection, p_delivery, p_comment, v_command);
+    exit when v_command.is_done or v_command.answer is not null;
+  end loop;
+  v_command.answer := coalesce(v_command.answer, case when not v_command.is_done
+    then 'Other work on the same modules was in the way. Write the command again.' end);
   update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
     decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
       'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))

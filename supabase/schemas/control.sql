@@ -388,13 +388,24 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
+-- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language sql stable set search_path = '' as $$
-  select p_job.created_by where p_job.created_by is not null
+language plpgsql stable set search_path = '' as $$
+begin
+  return query with recursive line as (
+    select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
+    union
+    select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
+      on j.id = l.retry_of or j.id = l.plan_job_id and j.created_by = l.who
+  )
+  select l.who from line as l where l.who is not null
   union
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+  union
+  select private.change_makers(p_job);
+end;
 $$;
 
 -- Whether nobody but this member may approve jobs.
@@ -440,7 +451,9 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
+    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
+        then 'You made this change; somebody else approves it.'
+        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then

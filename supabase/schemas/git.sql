@@ -125,6 +125,7 @@ create table public.git_deliveries (
 );
 create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
 create index git_deliveries_connection_id_idx on public.git_deliveries (connection_id, id desc);
+create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
 alter table public.git_deliveries enable row level security;
@@ -134,7 +135,8 @@ create policy "Members see what events of their repositories led to" on public.g
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
-comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.delivery_id is
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -167,6 +169,7 @@ create table public.module_git (
   seen_at timestamptz,
   seen_set_id uuid,
   watched text[] not null default '{}',
+  pushes text[] not null default '{}',
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
@@ -195,6 +198,8 @@ comment on column public.module_git.applied_fingerprint is
 comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.pushes is
+  'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
@@ -403,14 +408,19 @@ begin
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
     from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
   loop
+    perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
       jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
-    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+    -- Every push that nobody has answered yet may be in that commit.
+    update public.module_git as g set seen_set_id = v_set, pushes = array(
+      select unnest(g.pushes || v_group.commit) union select d.after_commit from public.git_deliveries as d
+      where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
+    where module_id = any (v_group.modules);
   end loop;
   return v_sets;
 end;
@@ -433,7 +443,8 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead,
+    commits_ahead = excluded.commits_ahead, pushes = case when excluded.seen_fingerprint is distinct from
+      coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
@@ -544,7 +555,8 @@ begin
     on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
       applied_fingerprint =
       case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
-        when g.seen_commit = v_commit then g.seen_fingerprint end;
+        when g.seen_commit = v_commit then g.seen_fingerprint end,
+      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
   end if;
 end;
 $$;
@@ -617,6 +629,19 @@ begin
 end;
 $$;
 
+-- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
+-- after another push to that branch, which may have led back.
+create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
+language sql stable set search_path = '' as $$
+  select d from public.git_deliveries as d where d.connection_id = p_connection and (
+    d.delivery_id = p_delivery ->> 'delivery_id'
+    or p_delivery -> 'has_signed_id' is distinct from 'true' and d.body_sha256 = p_delivery ->> 'body_sha256'
+      and d.event = p_delivery ->> 'event' and not exists (
+        select from public.git_deliveries as o where o.connection_id = p_connection and o.id > d.id
+          and o.event = 'push' and o.ref = d.ref and o.body_sha256 <> d.body_sha256))
+  order by d.id limit 1
+$$;
+
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -630,6 +655,10 @@ begin
   end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
+  v_row := private.first_delivery(p_connection, p_delivery);
+  if v_row.id is not null then
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -637,14 +666,9 @@ begin
     coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
     left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
-      end)
-  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
-  if v_row.id is null then
-    select * into v_row from public.git_deliveries where connection_id = p_connection
-      and delivery_id = p_delivery ->> 'delivery_id';
-    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
-  end if;
+      end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
+  perform private.note_push(p_connection, p_delivery);
   if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
@@ -674,8 +698,8 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
-    perform private.request_pulls(v_connection);
     begin
+      perform private.request_pulls(v_connection);
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then

@@ -17,6 +17,8 @@ create table public.git_apps (
   created_at timestamptz not null default now()
 );
 create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+-- An app, with its installations, belongs to the organisation that created it.
+create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
@@ -57,7 +59,7 @@ create function private.start_git_app(
 language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
-  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+  v_url pg_catalog.text := rtrim(lower(trim(p_url)), '/');
 begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
@@ -122,6 +124,9 @@ begin
     html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
   perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
   return to_jsonb(v_app);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is

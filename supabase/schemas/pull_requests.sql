@@ -34,7 +34,7 @@ comment on column public.pull_requests.is_fork is 'Whether that branch is in ano
 comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
 comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.title is 'Its title at the provider.';
@@ -58,13 +58,15 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
-    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    is_fork = excluded.is_fork,
-    planned = case when excluded.is_open then r.planned else '{}' end;
+    -- Commits that came just before the merge were reviewed by nobody.
+    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+      then 'It was merged at another commit than the one that was planned.' else r.problem end,
+    is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
+  perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
@@ -176,6 +178,7 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
       v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
     end if;
@@ -205,8 +208,8 @@ $$;
 create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
-    p_pull);
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
+    p_pull -> 'people', 'pull', p_pull);
   v_reason pg_catalog.text := private.early_verdict(v_delivery);
 begin
   if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (

@@ -85,16 +85,13 @@ create function private.review_pull_plan(p_plan public.provision_jobs, p_decisio
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
     or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
     perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
       'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
   end if;
-  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+  if private.is_own_change(p_plan, private.caller_id()) then
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
@@ -106,17 +103,19 @@ begin
 end;
 $$;
 
--- The approvals of a plan by members who still have the right.
+-- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
-  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id
-  join public.provision_jobs as j on j.id = p_plan
-    and private.may('job.approve', a.org_id, j.module_path, a.user_id)
-  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+  where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
+    and not private.is_own_change(j, a.user_id)
+  order by a.created_at;
+end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
+-- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -125,13 +124,13 @@ language sql stable set search_path = '' as $$
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
       and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
-    select j.id from public.provision_jobs as j
-    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+    select j.id, j.status from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN'
       and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and r.problem is null and j.status = 'SUCCEEDED' and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
       and exists (select from public.approvals as a where a.job_id = j.id)
       or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1
@@ -177,32 +176,37 @@ begin
 end;
 $$;
 
+-- The applies of a pull request's merge commit that wait for approval.
+create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j.* from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and j.payload #>> '{options,git,commit}' = p_pull.merge_commit
+  order by j.module_id
+$$;
+
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
-  v_apply public.provision_jobs;
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  perform private.lock_module_states(v_pull.org_id, array(
+    select l.module_id from public.module_locks as l where l.connection_id = p_connection.id
+      and l.pull_request = p_number
+    union
+    select a.module_id from private.waiting_merges(v_pull) as a));
   with freed as (
     delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
     returning l.module_id
   )
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
   where g.module_id = f.module_id and v_pull.merge_commit is null;
-  for v_apply in
-    select j.* from public.provision_jobs as j
-    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
-      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
-      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
-    order by j.module_id
-  loop
-    perform private.lock_state(v_apply.org_id, v_apply.module_id);
-    perform private.count_reviews(j, p) from public.provision_jobs as j
-    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
-  end loop;
+  perform private.count_reviews(j, p) from private.waiting_merges(v_pull) as j
+  join public.provision_jobs as p on p.id = j.plan_job_id;
 end;
 $$;
 
@@ -233,6 +237,8 @@ declare
 begin
   perform private.need_anywhere('job.apply', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  perform private.lock_module_states(v_connection.org_id, array(select m.id
+    from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop

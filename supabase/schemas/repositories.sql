@@ -110,13 +110,22 @@ declare
   v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
   v_new public.git_connections := private.save_connection(v_old, p_spec);
 begin
+  -- Its installation is at the place that it was proved for.
+  if v_old.app_id is not null and (v_old.provider, v_old.url, v_old.base_url)
+    is distinct from (v_new.provider, v_new.url, v_new.base_url) then
+    update public.git_connections set app_id = null, installation_id = null where id = p_connection
+    returning * into v_new;
+    perform private.audit(v_new.org_id, 'git.app_ended', 'git_connection', p_connection::pg_catalog.text,
+      v_new.repository, jsonb_build_object('reason', 'The GitHub App was for the former address of the repository.'));
+  end if;
   perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
     v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.connection_json(v_new);
 end;
 $$;
 comment on function private.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or '
+  'base_url ends its GitHub App. Admins.';
 grant execute on function private.update_git_connection to authenticated;
 
 create function private.disconnect_repository(p_connection uuid) returns jsonb

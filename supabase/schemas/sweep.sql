@@ -421,6 +421,7 @@ begin
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   delete from public.git_deliveries where received_at < now() - interval '30 days';
+  delete from private.git_authors where seen_at < now() - interval '400 days';
   -- Stored by a person: the text is among the versions of the state.
   update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
   -- The oldest have the lowest numbers.

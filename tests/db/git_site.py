@@ -33,7 +33,7 @@ def push(world: World, connection: str, delivery: str = "", **more: Any) -> dict
     return answer
 
 
-def read(site: Site, number: int, **contents: str | None) -> list[dict[str, Any]]:
+def read(site: Site, number: int, emails: tuple[str, ...] = (), **contents: str | None) -> list[dict[str, Any]]:
     """Let the runner claim the RESOLVE job and report these contents at a commit; returns the jobs that follow."""
     _, org, runner, _ = site
     job = runner.claim_one()
@@ -45,7 +45,10 @@ def read(site: Site, number: int, **contents: str | None) -> list[dict[str, Any]
         | ({"applied_fingerprint": content} if module in applied else {})
         for module, content in ((org.modules[f"net/{name}"], content) for name, content in contents.items())
     ]
-    found = {"digest": work["digest"], "heads": {"refs/heads/main": commit(number)}, "modules": modules}
+    found = {
+        "digest": work["digest"], "heads": {"refs/heads/main": commit(number)}, "modules": modules,
+        "commits": {commit(number): {"author": "Ann", "subject": "A change", "emails": list(emails)}},
+    }  # fmt: skip
     runner.finish(job, p_result={"git": found})
     return runner.claim(10)
 
@@ -62,16 +65,19 @@ def first_reading(site: Site) -> None:
     assert read(site, 1, dns="d1", vpc="v1") == []
 
 
-def announce(site: Site, head: int, **more: Any) -> dict[str, Any]:
+def announce(site: Site, head: int, people: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     world, _, _, connection = site
     pull = {
         "number": 7, "title": "A change", "base": "main", "head_commit": commit(head), "is_fork": False,
         "is_draft": False, "is_open": True, **more,
     }  # fmt: skip
-    return push(world, connection, event="pull_request", action="opened", ref=None, after=None, pull=pull)
+    made = {"action": "opened", "ref": None, "after": None, "people": list(people), "pull": pull}
+    return push(world, connection, event="pull_request", **made)
 
 
-def merged(site: Site, head: int, problem: str | None = None, **contents: str) -> list[dict[str, Any]]:
+def merged(
+    site: Site, head: int, problem: str | None = None, emails: tuple[str, ...] = (), **contents: str
+) -> list[dict[str, Any]]:
     """Let the runner report the merge of the pull request; the base has the contents of the first reading."""
     _, org, runner, _ = site
     job = runner.claim_one()
@@ -87,7 +93,7 @@ def merged(site: Site, head: int, problem: str | None = None, **contents: str) -
     ]
     pull = {
         "number": 7, "ref": "refs/pull/7/head", "base_commit": commit(1), "head_commit": commit(head),
-        "modules": modules, "problem": problem,
+        "modules": modules, "problem": problem, "emails": list(emails),
     }  # fmt: skip
     runner.finish(job, p_result={"git": {"digest": work["digest"], "modules": [], "pull_requests": [pull]}})
     return [each for each in runner.claim(10) if each["type"] == "PLAN"]

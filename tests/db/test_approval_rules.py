@@ -136,14 +136,32 @@ def test_an_organisation_may_allow_people_to_approve_their_own_jobs(world: World
     assert detail["changes"]["can_approve_own_jobs"] == {"from": False, "to": True}
 
 
-def test_a_retry_is_requested_by_the_person_who_retries(world: World, org: Organization) -> None:
-    operator, other = org.member("operator"), org.member("operator")
+def test_a_retry_is_requested_by_everybody_who_requested_or_retried_it(org: Organization) -> None:
+    operator, other, account = org.member("operator"), org.member("operator"), org.acting(org.account("operator"))
     job = ask(org, operator)
-    operator.call("cancel_job", p_job=job)
-    again = other.call("retry_job", p_job=job)["id"]
+    for each in (other, account):
+        operator.call("cancel_job", p_job=job)
+        job = each.call("retry_job", p_job=job)["id"]
+    for each in (operator, other):
+        with refused("RY403", OWN):
+            approve(each, job)
+    assert approve(org.owner, job)["status"] == "QUEUED"
+
+
+def test_the_apply_after_a_retried_plan_is_not_for_the_first_planner_to_approve(
+    world: World, org: Organization
+) -> None:
+    operator = org.member("operator")
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    module = org.module("a/b", approvals_required=1, auto_apply=True)
+    plan = operator.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)["id"]
+    operator.call("cancel_job", p_job=plan)
+    org.acting(org.account("operator")).call("retry_job", p_job=plan)
+    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
+    job = world.owner.one("select id from public.provision_jobs where org_id = %s and type = 'APPLY'", org.id)
     with refused("RY403", OWN):
-        approve(other, again)
-    assert approve(operator, again)["status"] == "QUEUED"
+        approve(operator, job)
+    assert approve(org.owner, job)["status"] == "QUEUED"
 
 
 def test_an_apply_that_follows_a_plan_has_the_planner_as_requester(world: World, org: Organization) -> None:

@@ -29,6 +29,15 @@ def link(site: Site, role: str = "operator") -> User:
     return member
 
 
+def prove(site: Site, member: User | None = None, login: str = "ann", account: str = "11") -> User:
+    """A member whose login has written the member's code."""
+    member = member or site[1].member("operator")
+    made = member.call("request_git_link", p_org=site[1].id, p_host=LOGIN["p_host"], p_login=login)
+    code = made["comment"].removeprefix("/runyard link ")
+    assert say(site, "link", code, login, account).startswith("DONE")
+    return member
+
+
 def say(site: Site, verb: str, argument: str = "", sender: str = "Ann", account: str = "11", **more: Any) -> str:
     """Let somebody comment; returns the verdict and the reason."""
     comment = {
@@ -62,7 +71,7 @@ def test_plan_reads_the_pull_request_again_as_the_member(site: Site) -> None:
 
 
 def test_confirm_reviews_the_plan_as_the_member_once(site: Site) -> None:
-    member, plan = link(site), planned(site)
+    plan, member = planned(site), prove(site)
     assert say(site, "confirm", "net/vpc").startswith("DONE")
     found = site[1].owner.one("select user_id, decision from public.approvals where job_id = %s", plan["id"])
     assert (str(found[0]), found[1]) == (member.id, "approve")
@@ -72,8 +81,8 @@ def test_confirm_reviews_the_plan_as_the_member_once(site: Site) -> None:
 
 def test_apply_and_unlock_work_before_the_merge(site: Site) -> None:
     _, org, runner, _ = site
-    link(site)
     planned(site)
+    prove(site)
     assert say(site, "apply").startswith("REFUSED: Nothing of pull request #7 can be applied.")
     org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"apply": "before_merge"})
     assert say(site, "unlock").startswith("REFUSED: No module is locked to #7.")
@@ -92,12 +101,27 @@ def test_apply_and_unlock_work_before_the_merge(site: Site) -> None:
     ],
 )
 def test_a_wrong_command_is_answered_once(site: Site, verb: str, argument: str, words: str) -> None:
-    link(site)
     announce(site, 5)
+    prove(site)
     for _ in range(2):
         assert words in say(site, verb, argument)
-    (first, second) = answers(site)
+    (_, first, second) = answers(site)
     assert (first[0], words in str(first[1]), second) == ("confused", True, ("confused", None))
+
+
+@pytest.mark.parametrize("verb", ["confirm", "apply"])
+def test_a_login_that_an_admin_linked_neither_approves_nor_applies(site: Site, verb: str) -> None:
+    _, org, _, _ = site
+    org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"apply": "before_merge"})
+    admin, plan = org.member("admin"), planned(site)
+    admin.call("link_git_login", p_org=org.id, p_user=org.owner.id, **LOGIN)
+    words = "REFUSED: An admin linked this account, so its comments neither approve nor apply."
+    assert say(site, verb).startswith(words)
+    assert org.owner.rows("select user_id from public.approvals where job_id = %s", plan["id"]) == []
+    prove(site, org.owner)
+    assert say(site, verb).startswith("DONE")
+    admin.call("link_git_login", p_org=org.id, p_user=org.owner.id, **LOGIN)
+    assert say(site, verb).startswith(words), "an admin who links it again takes the proof with it"
 
 
 def test_strangers_and_members_without_the_right_start_nothing(site: Site) -> None:

@@ -84,9 +84,8 @@ def test_all_approvals_are_needed_and_the_author_gives_none(site: Site) -> None:
     author = org.member("operator")
     link = {"p_org": org.id, "p_host": "git.example.com", "p_login": "Ann"}
     org.owner.call("link_git_login", p_user=author.id, **link)
-    announce(site, 5)
+    announce(site, 5, ("login:ann",))
     (plan,) = merged(site, 5, vpc="v2")
-    world.owner.connection.execute("update public.pull_requests set sender = 'ann'")
     site[2].finish(plan, p_plan_summary=CHANGES, p_result={"change_digest": DIGEST})
     with refused("RY403", "You changed this pull request; somebody else reviews it."):
         author.call("approve_job", p_job=plan["id"], p_decision="approve")

@@ -21,7 +21,10 @@ _MOST_OLD_COMMITS = 20
 _MOST_AHEAD = 100
 _REMOTE = "refs/runyard/"
 # All facts of a head at once: each git process costs the start of a sandbox.
-_FORMAT = "%(objectname)%09%(tree)%09%(refname)%09%(authorname)%09%(subject)"
+_FORMAT = "%(objectname)%09%(tree)%09%(refname)%09%(authoremail)%09%(committeremail)%09%(authorname)%09%(subject)"
+_PEOPLE = "%ae%n%ce%n%(trailers:key=Co-authored-by,valueonly)"
+_EMAIL = re.compile(r"<?([^<>\s]{1,200}@[^<>\s]{1,90})>?\Z")
+_MOST_COMMITS = 1000
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 
 
@@ -74,6 +77,10 @@ async def resolve(space: Workspace) -> None:
     space.say(reading.summary)
 
 
+def _emails(lines: Iterable[str]) -> list[str]:
+    return sorted({found[1] for line in lines if (found := _EMAIL.search(line))})
+
+
 @dataclass
 class Reading:
     """One reading of the repository."""
@@ -85,7 +92,7 @@ class Reading:
     trees: dict[str, Tree] = field(default_factory=dict)
     histories: dict[str, list[str]] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
-    described: dict[str, dict[str, str]] = field(default_factory=dict)
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)
     summary: str = ""
 
     async def report(self) -> dict[str, Any]:
@@ -133,10 +140,11 @@ class Reading:
         # A branch may have moved since it was listed.
         listing = await self.git.read("for-each-ref", f"--format={_FORMAT}", _REMOTE)
         for line in listing.splitlines():
-            commit, root, ref, author, subject = line.split("\t", 4)
+            commit, root, ref, *emails, author, subject = line.split("\t", 6)
             self.commits[ref.removeprefix(_REMOTE)] = commit
             self.roots[commit] = root
-            self.described[commit] = {"author": author[:200], "subject": subject[:500]}
+            described = {"author": author[:200], "subject": subject[:500], "emails": _emails(emails)}
+            self.described[commit] = described
 
     async def _is_shallow(self) -> bool:
         return (await self.git.read("rev-parse", "--is-shallow-repository")).strip() == "true"
@@ -183,6 +191,7 @@ class Reading:
         }  # fmt: skip
         if base is None or head is None:
             return {**report, "problem": f"The repository has no {pull.ref if head is None else pull.base}."}
+        report["emails"] = await self._people(base, head)
         try:
             merged = await merge_tree(self.git, base, head)
         except JobFailed as error:
@@ -196,6 +205,11 @@ class Reading:
                 new = after.fingerprint(after.watched(module.folder, module.paths))
                 report["modules"].append({"id": module.id, "fingerprint": new, "base_fingerprint": old})
         return report
+
+    async def _people(self, base: str, head: str) -> list[str]:
+        """List the addresses of everybody who is named in the commits of a pull request."""
+        options = (f"--max-count={_MOST_COMMITS}", f"--format={_PEOPLE}")
+        return _emails((await self.git.read("log", *options, f"{base}..{head}")).splitlines())
 
     async def _applied_fingerprint(self, module: ModuleWork) -> str | None:
         """Look at the commit that was applied; one that the repository has no more is compared with nothing."""

@@ -16,6 +16,7 @@ ACTIONS = {
     "jobs.enqueued": "Requested jobs",
     "git.app_created": "Created a GitHub App",
     "git.app_removed": "Removed a GitHub App",
+    "git.app_ended": "Ended a repository's GitHub App",
     "git.pull_request_planned": "Planned a pull request",
     "member.joined": "Joined",
     "organization.maintenance": "Announced maintenance",

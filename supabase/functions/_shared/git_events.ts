@@ -6,6 +6,8 @@ export type Provider = "github" | "gitlab" | "gitea" | "generic";
 export interface Pull {
   number: number;
   title: string;
+  /** The login that opened it. */
+  author?: string;
   base: string;
   head_commit: string;
   head_branch?: string;
@@ -34,6 +36,7 @@ export interface Queue {
 
 export interface Delivery {
   delivery_id: string;
+  has_signed_id?: boolean;
   event: string;
   action?: string;
   ref?: string;
@@ -41,6 +44,8 @@ export interface Delivery {
   after?: string;
   is_deleted?: boolean;
   sender?: string;
+  /** The authors of the change: login:ann, id:11, email:ann@example.com. */
+  people?: string[];
   pull?: Pull;
   comment?: Comment;
   queue?: Queue;
@@ -69,8 +74,40 @@ function commit(value: unknown): string | undefined {
   return typeof value === "string" && COMMIT.test(value) && !/^0+$/.test(value) ? value : undefined;
 }
 
+/** The names by which providers write people; a commit's co-authors are in its message. */
+function peopleOf(...found: unknown[]): string[] {
+  const names = found.flatMap((each) => {
+    const { login, username, id, email } = (each ?? {}) as Json;
+    return [["login", login], ["login", username], ["id", id], ["email", email]];
+  }).filter(([, value]) => text(value) ?? Number.isSafeInteger(value));
+  return [...new Set(names.map(([kind, value]) => `${kind}:${value}`.toLowerCase()))];
+}
+
+function coAuthors(message: unknown): { email: string }[] {
+  const words = typeof message === "string" ? message : "";
+  const found = words.matchAll(/^co-authored-by:.*<([^<>\s]+)>/gim);
+  return [...found].map(([, email]) => ({ email }));
+}
+
+function pushers(body: Json): string[] {
+  const commits = [body.commits, body.head_commit].flat().filter((each) => each) as Json[];
+  return peopleOf(
+    body.sender,
+    body.pusher,
+    // GitHub's pusher has a name and no login.
+    { login: at(body, "pusher", "login") ?? at(body, "pusher", "name") },
+    { login: body.user_username, id: body.user_id, email: body.user_email },
+    ...commits.flatMap(({ author, committer, message }) => [
+      author,
+      committer,
+      ...coAuthors(message),
+    ]),
+  );
+}
+
 function push(body: Json): Partial<Delivery> {
   return {
+    people: pushers(body),
     event: "push",
     ref: text(body.ref),
     before: commit(body.before),
@@ -79,6 +116,9 @@ function push(body: Json): Partial<Delivery> {
     sender: text(at(body, "sender", "login")) ?? text(body.user_username) ?? text(body.user_name),
   };
 }
+
+/** The actions by which commits come to a pull request; a label by somebody changes nothing. */
+const PUSHES = new Set<unknown>(["opened", "synchronize", "synchronized"]);
 
 /** GitHub's and Gitea's pull requests have the same shape. */
 export function pullRequest(body: Json): Partial<Delivery> {
@@ -89,6 +129,7 @@ export function pullRequest(body: Json): Partial<Delivery> {
     event: "pull_request",
     action: text(body.action),
     sender: text(at(body, "sender", "login")),
+    people: peopleOf(at(pull ?? {}, "user"), PUSHES.has(body.action) && body.sender),
   };
   if (!pull || !base || !head_commit || !Number.isInteger(number)) return named;
   return {
@@ -96,6 +137,7 @@ export function pullRequest(body: Json): Partial<Delivery> {
     pull: {
       number: number as number,
       title: text(pull.title) ?? "",
+      author: text(at(pull, "user", "login")),
       base,
       head_commit,
       head_branch: text(at(pull, "head", "ref")),
@@ -117,6 +159,12 @@ export function mergeRequest(body: Json): Partial<Delivery> {
     event: "pull_request",
     action: text(what.action),
     sender: text(at(body, "user", "username")),
+    people: peopleOf(
+      { id: what.author_id },
+      at(what, "last_commit", "author"),
+      // GitLab names the old head where commits were pushed.
+      (what.action === "open" || what.oldrev) && body.user,
+    ),
   };
   if (!base || !head_commit || !Number.isInteger(number)) return named;
   return {
@@ -242,12 +290,21 @@ export function readDelivery(
   digest: string,
 ): Delivery {
   const delivery_id = (identityOf(provider, headers) ?? `sha256:${digest}`).slice(0, MOST_TEXT);
-  if (provider === "generic") return { delivery_id, event: "push", ...generic(body) };
+  if (provider === "generic") {
+    return { delivery_id, has_signed_id: true, event: "push", ...generic(body) };
+  }
   const [name, known] = provider === "gitlab"
     ? [text(body.object_kind) ?? "unknown", GITLAB_EVENTS]
     : [
       text(headers.get(provider === "github" ? "x-github-event" : "x-gitea-event")) ?? "unknown",
       GITHUB_EVENTS,
     ];
-  return { delivery_id, event: name, ...known[name]?.(body) };
+  // Any other name, such as "constructor", is a word without a reader.
+  const has_signed_id = headers.has("webhook-signature") && provider === "gitlab";
+  return {
+    delivery_id,
+    has_signed_id,
+    event: name,
+    ...(Object.hasOwn(known, name) ? known[name](body) : {}),
+  };
 }

@@ -1,6 +1,6 @@
 /** Tokens of a GitHub App's installation: signed for with the app's key, for an hour, one repository and few rights. */
 
-import { createPrivateKey, createSign } from "node:crypto";
+import { createHash, createPrivateKey, createSign } from "node:crypto";
 import { checkAddress, RECEIVER } from "./addresses.ts";
 import { sendTo } from "./outgoing.ts";
 
@@ -72,13 +72,15 @@ async function request(
   return { token, expires_at: String(expires_at) };
 }
 
-/** A token of the installation, kept for most of its hour. */
+/** A token of the installation, kept for most of its hour: for the organisation and the key that it was given for. */
 export async function installationToken(
+  org: string,
   which: Installation,
   pem: string,
   permissions: Record<string, string>,
 ): Promise<InstallationToken> {
-  const key = JSON.stringify([which, permissions]);
+  const digest = createHash("sha256").update(pem).digest("hex");
+  const key = JSON.stringify([org, digest, which, permissions]);
   const found = kept.get(key);
   if (found && found.until > Date.now()) return await found.token;
   const token = request(which, pem, permissions);

@@ -75,7 +75,7 @@ export async function tokenForJob(request: Request): Promise<Response> {
     : null;
   if (!found) return json(200, { token: null });
   const { org_id, private_key, ...which } = found;
-  const given = await installationToken(which, await open(org_id, private_key), {
+  const given = await installationToken(org_id, which, await open(org_id, private_key), {
     contents: "read",
   });
   return json(200, { username: "x-access-token", ...given });

@@ -140,7 +140,11 @@ const gitlab: Provider = {
   }),
   pulls: (report) => `${project(report)}/merge_requests`,
   event: (pull) => ({
-    object_attributes: { ...pull, last_commit: { id: pull.sha } },
+    object_attributes: {
+      ...pull,
+      author_id: (pull.author as { id?: number })?.id,
+      last_commit: { id: pull.sha },
+    },
     user: pull.author,
   }),
 };

@@ -170,7 +170,7 @@ async function listPulls(api: Api, report: Report): Promise<Outcome> {
   }
   const read = READERS[report.provider];
   const pulls = listed.map((each) => read(api.provider.event(each)))
-    .flatMap(({ pull, sender }) => pull ? [{ ...pull, author: sender }] : []);
+    .flatMap(({ pull, sender, people }) => pull ? [{ ...pull, author: sender, people }] : []);
   return { ...delivered(answer), pulls };
 }
 
@@ -193,18 +193,18 @@ async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outc
 }
 
 /** The token that reports are written with: the connection's own, or one that its app's key is exchanged for. */
-async function tokenOf(report: Report, secret: string): Promise<string> {
+async function tokenOf(org: string, report: Report, secret: string): Promise<string> {
   if (!report.app) return secret;
   const which = { ...report.app, api_url: apiOf(report), repository: nameOf(report) };
   const rights = { statuses: "write", pull_requests: "write", issues: "write" };
-  return (await installationToken(which, secret, rights)).token;
+  return (await installationToken(org, which, secret, rights)).token;
 }
 
 /** Writes a report; a failure is one of the report alone. */
 export async function report(message: Message, secret: string): Promise<Outcome> {
   const content = message.body as unknown as Report;
   const provider = PROVIDERS[content.provider];
-  const api = new Api(apiOf(content), provider, await tokenOf(content, secret));
+  const api = new Api(apiOf(content), provider, await tokenOf(message.org, content, secret));
   if (content.kind === "comment") {
     return await writeComment(api, content, commentOf(content, message.org));
   }

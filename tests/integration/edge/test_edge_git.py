@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.integration.edge.conftest import Edge
@@ -148,6 +149,133 @@ def test_events_that_start_nothing_are_listed_with_the_reason(edge: Edge, person
     assert (answer.status_code, answer.json()["verdict"]) == (202, "IGNORED")
     gone = webhooks.push_body("main", webhooks.NO_COMMIT)
     assert there.send(gone, webhooks.github(SECRET, gone)).json()["reason"] == "The branch was deleted."
+
+
+@pytest.mark.parametrize("repo", [{"repo": None}, {}, {"repo": {"id": 2}}], ids=["deleted", "unnamed", "other"])
+def test_a_pull_request_from_a_deleted_or_another_repository_is_one_of_a_fork(
+    edge: Edge, person: Person, repo: dict[str, Any]
+) -> None:
+    there = Connected(edge, person, "github")
+    event = json.loads(webhooks.pull_body(7, "a" * 40))
+    event["pull_request"]["head"] = {"sha": "a" * 40, **repo}
+    body = json.dumps(event).encode()
+    answer = there.send(body, webhooks.github(SECRET, body, "pull_request")).json()
+    assert (answer["verdict"], answer["reason"]) == ("IGNORED", "It comes from a fork, so nothing is run for it.")
+
+
+@pytest.mark.parametrize("name", ["constructor", "__defineGetter__", "toString", "__proto__", "hasOwnProperty"])
+@pytest.mark.parametrize("provider", ["github", "gitlab"])
+def test_an_event_with_the_name_of_a_property_starts_nothing(
+    edge: Edge, person: Person, provider: str, name: str
+) -> None:
+    there = Connected(edge, person, provider)
+    comment = {"id": 5, "number": 7, "verb": "help", "argument": "", "sender_id": "11"}
+    body = json.dumps({"object_kind": name, "event": "comment", "sender": "ann", "comment": comment}).encode()
+    _, sign = SENDERS[provider]
+    answer = there.send(body, sign(SECRET, body, name))
+    assert (answer.status_code, answer.json()["verdict"]) == (202, "IGNORED"), answer.text
+    assert there.deliveries()[0]["event"] == name
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+def test_the_same_body_with_another_id_is_the_same_delivery_where_the_id_is_not_signed(
+    edge: Edge, person: Person, sender: str
+) -> None:
+    provider, sign = SENDERS[sender]
+    there = Connected(edge, person, provider)
+    answers = [there.send(BODY, sign(SECRET, BODY, delivery=name)) for name in ("one", "two")]
+    is_signed = sign is webhooks.standard
+    assert [answer.status_code for answer in answers] == [202, 202 if is_signed else 200]
+    assert len({answer.json()["verdict"] for answer in answers}) == 1
+    other = webhooks.push_body("main", "b" * 40)
+    assert there.send(other, sign(SECRET, other)).status_code == 202
+    assert there.send(BODY, sign(SECRET, BODY, delivery="three")).status_code == 202, "the branch was led back"
+
+
+NESTED = ["[" * 20_000, '{"a":' * 20_000, "[" * 20_000 + "]" * 20_000, '{"ref":' + "[" * 20_000 + "]" * 20_000 + "}"]
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+def test_deeply_nested_bodies_are_refused_or_ignored(edge: Edge, person: Person, sender: str) -> None:
+    provider, sign = SENDERS[sender]
+    there = Connected(edge, person, provider)
+    deep = "[" * 20_000 + "]" * 20_000
+    events = (webhooks.push_body("main", "a" * 40), webhooks.pull_body(7, "a" * 40), webhooks.comment_body("/runyard"))
+    fields = {name for event in events for name in json.loads(event)} | {"commits", "pusher", "payload"}
+    bodies = [each.encode() for each in NESTED]
+    for name in sorted(fields):
+        for event in events:
+            whole = json.dumps({**json.loads(event), name: "DEEP"})
+            bodies.append(whole.replace('"DEEP"', deep).encode())
+    statuses = {
+        there.send(body, sign(SECRET, body, event)).status_code
+        for body in bodies for event in ("push", "pull_request", "issue_comment")
+    }  # fmt: skip
+    assert statuses <= {200, 202, 400}, statuses
+
+
+def changes_of(there: Connected) -> dict[str, set[str]]:
+    """The people of each change of a connection."""
+    query = "select change, array_agg(identity) from private.git_authors where connection_id = %s group by change"
+    with psycopg.connect(there.person.stack.db_url) as connection:
+        return {change: set(people) for change, people in connection.execute(query, [there.id]).fetchall()}
+
+
+ANN = {"name": "Ann", "email": "Ann@example.com", "username": "Ann"}
+BOB = {"name": "Bob", "email": "5+bob@users.noreply.github.com"}
+EVE = "Change\n\nCo-authored-by: Eve <eve@example.com>"
+COMMITS = [
+    {"author": ANN, "committer": {"name": "GitHub", "email": "noreply@github.com"}},
+    {"author": BOB, "message": EVE},
+]
+NAMED = {"login:ann", "email:ann@example.com", "email:noreply@github.com", "login:bob", "id:5",
+         "email:5+bob@users.noreply.github.com", "email:eve@example.com"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provider", "more", "expected"),
+    [
+        ("github", {"sender": {"login": "Joe", "id": 9}, "pusher": {"name": "joe", "email": "joe@example.com"}},
+         {"login:joe", "id:9", "email:joe@example.com"}),
+        ("gitea", {"sender": {"login": "joe", "id": 9}, "pusher": {"login": "kim", "id": 10}},
+         {"login:joe", "id:9", "login:kim", "id:10"}),
+        ("gitlab", {"object_kind": "push", "user_username": "joe", "user_id": 9, "user_email": "joe@example.com"},
+         {"login:joe", "id:9", "email:joe@example.com"}),
+    ],
+)  # fmt: skip
+def test_everybody_who_pushed_or_is_named_in_a_commit_is_noted(
+    edge: Edge, person: Person, provider: str, more: dict[str, Any], expected: set[str]
+) -> None:
+    there = Connected(edge, person, provider)
+    body = json.dumps({"ref": "refs/heads/main", "after": "a" * 40, "commits": COMMITS, **more}).encode()
+    assert there.send(body, SENDERS[provider][1](SECRET, body)).status_code == 202
+    assert changes_of(there) == {"a" * 40: NAMED | expected}
+
+
+def test_who_opens_a_pull_request_and_pushes_to_it_is_noted_and_who_labels_it_is_not(
+    edge: Edge, person: Person
+) -> None:
+    there = Connected(edge, person, "github")
+    for action, login in (("labeled", "bot"), ("opened", "ann"), ("synchronize", "joe"), ("closed", "kim")):
+        event = json.loads(webhooks.pull_body(7, "a" * 40, action=action, user={"login": "Ann", "id": 11}))
+        body = json.dumps({**event, "sender": {"login": login}}).encode()
+        there.send(body, webhooks.github(SECRET, body, "pull_request"))
+    assert changes_of(there) == {"#7": {"login:ann", "id:11", "login:joe"}}
+
+
+def test_the_author_and_the_pushers_of_a_merge_request_are_noted(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "gitlab")
+    what = {
+        "iid": 7, "target_branch": "main", "source_branch": "f", "state": "opened", "author_id": 11,
+        "source_project_id": 1, "target_project_id": 1, "last_commit": {"id": "a" * 40, "author": BOB},
+    }  # fmt: skip
+    for more, login in (({"action": "update", "oldrev": "b" * 40}, "joe"), ({"action": "approved"}, "kim")):
+        body = json.dumps(
+            {"object_kind": "merge_request", "object_attributes": what | more, "user": {"username": login}}
+        ).encode()
+        assert there.send(body, webhooks.gitlab(SECRET, body)).status_code == 202
+    names = {"login:bob", "id:5", "email:5+bob@users.noreply.github.com"}
+    assert changes_of(there) == {"#7": {"id:11", "login:joe"} | names}
 
 
 def test_the_merge_commit_of_a_pull_request_is_noted(edge: Edge, person: Person) -> None:

@@ -189,6 +189,26 @@ def test_a_command_is_acknowledged_and_answered_once(
     assert len(provider.comments) == 1
 
 
+TOKENS = """
+    import { generateKeyPairSync } from "node:crypto";
+    import { installationToken } from "@functions/_shared/github_app.ts";
+    const key = () => generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
+      .export({ type: "pkcs1", format: "pem" });
+    const which = { api_url: %s, number: 1, installation: 2, repository: "edge" };
+    const [own, other] = [key(), key()];
+    const given = [];
+    for (const [org, pem] of [["a", own], ["a", own], ["b", own], ["a", other], ["b", "not a key"]]) {
+      given.push(await installationToken(org, which, pem, {}).then(({ token }) => token, () => null));
+    }
+    console.log(JSON.stringify(given));
+"""
+
+
+def test_a_token_of_an_app_is_kept_for_its_organisation_and_its_key(provider: GitProvider) -> None:
+    provider.answers += [(201, {}, json.dumps({"token": f"t{n}", "expires_at": "x"})) for n in range(4)]
+    assert deno(provider, TOKENS % json.dumps(provider.url)) == ["t0", "t0", "t1", "t2", None]
+
+
 def test_open_pull_requests_are_listed_and_known_ones_that_closed_are_read(provider: GitProvider) -> None:
     there = {"sha": SHA, "ref": "feature", "repo": {"id": 1}}
     shared = {"title": "x", "draft": False, "base": {"ref": "main", "repo": {"id": 1}}, "user": {"login": "ann"}}

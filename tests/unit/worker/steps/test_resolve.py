@@ -152,7 +152,8 @@ async def test_modules_follow_their_own_branches_and_the_default_one(place: Plac
         ("main", place.head()),
     ]
     assert found["heads"] == {"refs/heads/release/2.1": released, "refs/heads/main": place.head()}
-    assert found["commits"][released] == {"author": "Test", "subject": "next"}
+    described = {"author": "Test", "subject": "next", "emails": ["test@example.com"]}
+    assert found["commits"][released] == described
 
 
 async def test_heads_that_have_not_moved_are_not_fetched(place: Place) -> None:
@@ -188,6 +189,18 @@ async def test_a_pull_request_is_read_as_its_merge_with_the_base(place: Place) -
         "digest": "d",
         "heads": found["heads"],
     }
+
+
+async def test_everybody_who_is_named_in_the_commits_of_a_pull_request_is_reported(place: Place) -> None:
+    git(place.origin, "checkout", "-q", "-b", "feature")
+    place.commit(vpc__main="locals { feature = 1 }\n")
+    git(place.origin, "commit", "-q", "--amend", "--author", "Ann <ann@example.com>", "-m", "first")
+    place.commit(vpc__main="locals { feature = 2 }\n")
+    git(place.origin, "commit", "-q", "--amend", "-m", "second\n\nCo-authored-by: Eve <eve@example.com>")
+    pull = announce(place, 7)
+    git(place.origin, "checkout", "-q", "main")
+    (report,) = (await place.read({"folder": "vpc"}, pull_requests=[pull]))["pull_requests"]
+    assert report["emails"] == ["ann@example.com", "eve@example.com", "test@example.com"]
 
 
 async def test_a_conflict_and_a_missing_ref_are_problems_of_their_pull_request_alone(place: Place) -> None:

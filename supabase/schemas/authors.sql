@@ -1,0 +1,102 @@
+-- Authors: who made a change that came by git, as far as its host and its commits told. Everybody counts who opened the
+-- pull request, pushed to it or to the branch, or is named in one of the commits; nobody is ever taken off that list,
+-- whatever event follows. Where a module needs approvals, none of these people gives one. A name becomes a member when
+-- that is wanted: by the links of logins, also those that have ended, or by the address of a commit.
+
+create table private.git_authors (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  change text not null check (length(change) between 2 and 64),
+  identity text not null check (length(identity) <= 300),
+  seen_at timestamptz not null default now(),
+  primary key (connection_id, change, identity)
+);
+create index git_authors_seen_at_idx on private.git_authors (seen_at);
+alter table private.git_authors enable row level security;
+comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
+comment on column private.git_authors.connection_id is 'The repository.';
+comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
+
+-- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
+create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity)
+  select distinct p_connection, p_change, lower(i.identity) from unnest(p_people) as p (identity)
+  cross join lateral regexp_match(p.identity, '^email:(?:(\d+)[+-])?([^@]+)@(?:users\.)?noreply\.') as n
+  cross join lateral (values (p.identity), ('id:' || n[1]), ('login:' || n[2])) as i (identity)
+  where length(i.identity) <= 300
+  on conflict do nothing
+$$;
+
+-- Notes the addresses that a runner read in the commits of a change.
+create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, p_change, array(
+    select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
+$$;
+
+-- Notes who pushed a commit, and to which open pull requests.
+create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
+    select p_delivery ->> 'after' as change
+    union
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection and r.is_open
+      and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+  where p_delivery ->> 'event' = 'push' and c.change is not null
+$$;
+
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied yet.
+create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+language sql stable set search_path = '' as $$
+  with own as (
+    select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
+      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+    union
+    -- But not the merge itself: a reviewer may merge.
+    select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
+    where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
+      where r.connection_id = p_connection and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+  select o.change from own as o
+  union
+  select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
+    as c (change)
+  where r.connection_id = p_connection and exists (select from own as o
+    where o.change in ('#' || r.number, r.merge_commit))
+$$;
+
+-- The members who made the changes that a job would apply.
+create function private.change_makers(p_job public.provision_jobs) returns setof uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
+    return;
+  end if;
+  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
+      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
+  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
+  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
+  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  join public.memberships as m on m.org_id = p_job.org_id
+  where a.identity = 'email:' || lower(m.email) or exists (
+    select from (
+      select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      union all
+      select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+    where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
+end;
+$$;
+
+-- Whether others than this member have to approve a change, because the member made it.
+create function private.is_own_change(p_plan public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.modules as m join public.organizations as o on o.id = m.org_id
+      and not o.can_approve_own_jobs where m.id = p_plan.module_id and m.approvals_required > 0)
+    and p_user in (select private.change_makers(p_plan))
+$$;

@@ -1,0 +1,265 @@
+"""Four eyes for changes from git: everybody who made a change is one of its requesters, and stays one."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.git_site import Site, announce, commit, first_reading, merged, open_site, push, read
+from tests.db.test_comment_commands import LOGIN, prove, say
+from tests.db.world import Organization, User, World, refused
+
+CHANGES = {"has_changes": True, "create": 1}
+DIGEST = "d" * 64
+ANN = ("login:ann",)
+OWN = "You made this change; somebody else approves it."
+OWN_PULL = "You changed this pull request; somebody else reviews it."
+
+
+@pytest.fixture
+def site(world: World, org: Organization) -> Site:
+    made = open_site(world, org)
+    for module in org.modules.values():
+        org.owner.call("update_module", p_module=module, p_spec={"approvals_required": 1})
+    first_reading(made)
+    return made
+
+
+@pytest.fixture
+def ann(site: Site) -> User:
+    """An operator whose login is linked."""
+    member = site[1].member("operator")
+    site[1].owner.call("link_git_login", p_org=site[1].id, p_user=member.id, **LOGIN)
+    return member
+
+
+def approve(person: User, job: int) -> Any:
+    return person.call("approve_job", p_job=job, p_decision="approve")
+
+
+def applied_next(site: Site, plan: dict[str, Any], **result: str) -> int:
+    """End a plan with changes; returns the apply that waits."""
+    site[2].finish(
+        plan, p_plan_summary=CHANGES, p_result={"commit": plan["payload"]["options"]["git"]["commit"], **result}
+    )
+    return int(site[0].owner.one("select id from public.provision_jobs where plan_job_id = %s", plan["id"]))
+
+
+def pushed(site: Site, number: int, people: tuple[str, ...] = ANN, **more: Any) -> None:
+    push(site[0], site[3], after=commit(number), people=list(people), **more)
+
+
+def planned_pull(site: Site, head: int = 5, content: str = "v2") -> dict[str, Any]:
+    (plan,) = merged(site, head, vpc=content)
+    site[2].finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(head), "change_digest": DIGEST})
+    return plan
+
+
+# ## pushes
+
+
+@pytest.mark.parametrize("who", ["login", "email", "noreply", "number", "runner"])
+def test_nobody_approves_the_apply_of_what_they_pushed(site: Site, ann: User, who: str) -> None:
+    if who == "number":
+        announce(site, 5)
+        assert say(site, "help").startswith("DONE")
+    people = {
+        "login": ("login:Ann",), "email": (f"email:{ann.email.upper()}",), "number": ("id:11", "login:renamed"),
+        "noreply": ("email:11+Ann@users.noreply.example.com",), "runner": (),
+    }[who]  # fmt: skip
+    pushed(site, 6, people)
+    (plan,) = read(site, 6, (ann.email,) if who == "runner" else (), vpc="v2")
+    assert "emails" not in plan["payload"]["options"]["git"], "members read payloads"
+    apply = applied_next(site, plan)
+    with refused("RY403", OWN):
+        approve(ann, apply)
+    assert (
+        ann.id in site[1].owner.call("job_page", p_org=site[1].id, p_number=site[0].job(apply)["number"])["requesters"]
+    )
+    assert approve(site[1].owner, apply)["status"] == "QUEUED"
+
+
+def test_a_later_push_does_not_hide_who_pushed_before(site: Site, ann: User) -> None:
+    """Both pushes are in the plan: one reading covers them, or the first was not applied when the second came."""
+    pushed(site, 6)
+    pushed(site, 7, ("login:bot",))
+    (plan,) = read(site, 7, vpc="v2")
+    with refused("RY403", OWN):
+        approve(ann, applied_next(site, plan))
+    pushed(site, 8, ("login:bot",))
+    (plan,) = read(site, 8, vpc="v3")
+    apply = applied_next(site, plan)
+    with refused("RY403", OWN):
+        approve(ann, apply)
+    approve(site[1].owner, apply)
+    site[2].finish(site[2].claim_one(), p_result={"commit": commit(8)})
+    pushed(site, 9, ("login:bot",))
+    (plan,) = read(site, 9, vpc="v4")
+    assert approve(ann, applied_next(site, plan))["status"] == "QUEUED", "what was applied is nobody's change any more"
+
+
+def test_a_push_to_another_folder_takes_no_vote(site: Site, ann: User) -> None:
+    pushed(site, 6)
+    read(site, 6, dns="d2")
+    pushed(site, 7, ("login:bot",))
+    (plan,) = read(site, 7, vpc="v2")
+    assert approve(ann, applied_next(site, plan))["status"] == "QUEUED"
+
+
+def test_a_schedule_that_applies_what_was_pushed_is_not_for_the_pusher_to_approve(site: Site, ann: User) -> None:
+    _, org, _, _ = site
+    pushed(site, 6)
+    read(site, 6, vpc="v2")
+    apply = org.owner.call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=org.modules["net/vpc"])["id"]
+    with refused("RY403", OWN):
+        approve(ann, apply)
+
+
+# ## links that end
+
+
+def test_ending_the_own_link_changes_nothing_for_what_was_pushed_before_or_after(site: Site, ann: User) -> None:
+    _, org, _, _ = site
+    pushed(site, 6)
+    (plan,) = read(site, 6, vpc="v2")
+    ann.call("unlink_git_login", p_org=org.id, **LOGIN)
+    with refused("RY403", OWN):
+        approve(ann, applied_next(site, plan))
+    pushed(site, 7)
+    (plan,) = read(site, 7, vpc="v3")
+    with refused("RY403", OWN):
+        approve(ann, applied_next(site, plan))
+
+
+def test_a_link_that_an_admin_corrects_ends_for_later_changes(site: Site, ann: User) -> None:
+    _, org, _, _ = site
+    right = org.member("operator")
+    pushed(site, 6)
+    (plan,) = read(site, 6, vpc="v2")
+    org.owner.call("link_git_login", p_org=org.id, p_user=right.id, **LOGIN)
+    apply = applied_next(site, plan)
+    for each in (ann, right):
+        with refused("RY403", OWN):
+            approve(each, apply)
+    approve(org.owner, apply)
+    site[2].finish(site[2].claim_one(), p_result={"commit": commit(6)})
+    pushed(site, 7)
+    (plan,) = read(site, 7, vpc="v3")
+    apply = applied_next(site, plan)
+    with refused("RY403", OWN):
+        approve(right, apply)
+    assert approve(ann, apply)["status"] == "QUEUED"
+
+
+def test_a_proved_login_stays_its_members_account_when_an_admin_links_it_to_somebody_else(site: Site) -> None:
+    _, org, _, _ = site
+    announce(site, 5)
+    admin = prove(site, org.member("admin"))
+    admin.call("link_git_login", p_org=org.id, p_user=org.owner.id, **LOGIN)
+    pushed(site, 6, ("id:11",))
+    (plan,) = read(site, 6, vpc="v2")
+    with refused("RY403", OWN):
+        approve(admin, applied_next(site, plan))
+
+
+# ## pull requests
+
+
+def test_a_label_of_somebody_else_does_not_free_the_author_to_review(site: Site, ann: User) -> None:
+    announce(site, 5, ANN)
+    plan = planned_pull(site)
+    announce(site, 5, ("login:ann",), action="labeled")
+    push(site[0], site[3], event="pull_request", action="labeled", ref=None, after=None, sender="bot", pull={
+        "number": 7, "title": "A change", "base": "main", "head_commit": commit(5), "is_fork": False,
+        "is_draft": False, "is_open": True,
+    })  # fmt: skip
+    with refused("RY403", OWN_PULL):
+        approve(ann, plan["id"])
+    ann.call("unlink_git_login", p_org=site[1].id, **LOGIN)
+    with refused("RY403", OWN_PULL):
+        approve(ann, plan["id"])
+
+
+@pytest.mark.parametrize("seen_by", ["event", "push", "runner"])
+def test_everybody_who_adds_a_commit_is_an_author(site: Site, ann: User, seen_by: str) -> None:
+    announce(site, 5, ("login:bot",), head_branch="feature")
+    if seen_by == "push":
+        pushed(site, 5, ref="refs/heads/feature")
+        read(site, 1)
+        announce(site, 8, ("login:bot",), head_branch="feature")
+    elif seen_by == "event":
+        announce(site, 5, ANN, head_branch="feature")
+    head = 8 if seen_by == "push" else 5
+    emails = (ann.email,) if seen_by == "runner" else ()
+    (plan,) = merged(site, head, emails=emails, vpc="v2")
+    site[2].finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(head), "change_digest": DIGEST})
+    with refused("RY403", OWN_PULL):
+        approve(ann, plan["id"])
+    approve(site[1].owner, plan["id"])
+
+
+def test_a_review_does_not_count_any_more_when_its_reviewer_pushes_afterwards(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 8, ANN)
+    assert merged(site, 8, vpc="v2") == [], "the same content is not planned again"
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v2")
+    apply = applied_next(site, plan, change_digest=DIGEST)
+    assert site[0].job(apply)["status"] == "AWAITING_APPROVAL"
+    with refused("RY403", OWN):
+        approve(ann, apply)
+
+
+def test_a_review_does_not_count_for_commits_that_came_just_before_the_merge(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v3")
+    apply = applied_next(site, plan, change_digest=DIGEST)
+    assert site[0].job(apply)["status"] == "AWAITING_APPROVAL", "the same plan may run another script"
+
+
+def test_a_review_of_an_older_plan_does_not_count_while_the_newer_one_has_not_ended(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 8)
+    (newer,) = merged(site, 8, vpc="v3")
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    site[2].finish(newer, "FAILED", p_error={"code": "engine", "message": "no quota"})
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v3")
+    apply = applied_next(site, plan, change_digest=DIGEST)
+    assert site[0].job(apply)["status"] == "AWAITING_APPROVAL"
+
+
+def test_a_reviewer_who_merges_has_reviewed(site: Site, ann: User) -> None:
+    announce(site, 5)
+    approve(ann, planned_pull(site)["id"])
+    announce(site, 5, is_open=False, merge_commit=commit(6))
+    pushed(site, 6)
+    (plan,) = read(site, 6, vpc="v2")
+    assert site[0].job(applied_next(site, plan, change_digest=DIGEST))["status"] == "QUEUED"
+
+
+def test_the_author_of_a_pull_request_does_not_approve_the_apply_of_its_merge(site: Site, ann: User) -> None:
+    announce(site, 5, ANN)
+    planned_pull(site)
+    announce(site, 5, is_open=False, merge_commit=commit(6))
+    pushed(site, 6, ("login:bot",))
+    (plan,) = read(site, 6, vpc="v2")
+    with refused("RY403", OWN):
+        approve(ann, applied_next(site, plan))
+
+
+def test_authors_may_confirm_where_no_approval_is_needed_and_where_the_organisation_allows_it(
+    site: Site, ann: User
+) -> None:
+    _, org, _, _ = site
+    announce(site, 5, ANN)
+    plan = planned_pull(site)
+    with refused("RY403", OWN_PULL):
+        approve(ann, plan["id"])
+    org.owner.call("update_organization", p_org=org.id, p_can_approve_own_jobs=True)
+    approve(ann, plan["id"])

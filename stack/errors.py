@@ -27,6 +27,10 @@ class Taken(StackError):
     exit_code = 4
 
 
+class Closing(Taken):
+    """A port belongs to a connection that has ended or soon will."""
+
+
 class WrongVersion(StackError):
     """The data folder was made by another major version of PostgreSQL."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from stack.errors import Missing, StackError, Taken, Unhealthy, WrongVersion
+from stack.errors import Closing, Missing, StackError, Taken, Unhealthy, WrongVersion
 from stack.secrets import Secrets
 from stack.settings import Settings, command
 from stack.unix_account import Account, database_account, reachable_copy, reachable_folder
@@ -103,11 +103,12 @@ class Cluster:
             time.sleep(0.05)
 
     def is_ready(self) -> bool:
-        """Whether a query is answered now."""
+        """Whether the server of this data folder answers a query; a restored copy's neighbour has the same password."""
         try:
             with psycopg.connect(self.url, connect_timeout=3) as connection:
-                return connection.execute("select 1").fetchone() is not None
-        except psycopg.OperationalError:
+                row = connection.execute("show data_directory").fetchone()
+                return row is not None and self.data.samefile(row[0])
+        except (psycopg.OperationalError, FileNotFoundError):
             return False
 
     def stop(self, timeout_seconds: float = 30) -> None:
@@ -220,7 +221,7 @@ def check_port(port: int, name: str) -> None:
                 raise Taken(message, f"Stop it (`{command('down')}` if it is this stack's), or {move}") from error
             # Nobody listens: Linux gives such numbers to outgoing connections, and keeps them for 60 s after the end.
             message = f"Port {port} for {name} belongs to a connection that is open or has just ended."
-            raise Taken(message, f"Try again in a minute, or {move}") from error
+            raise Closing(message, f"Try again in a minute, or {move}") from error
 
 
 def _find_binaries(settings: Settings, account: Account) -> Path:

@@ -31,10 +31,10 @@ def _way_to_sign_in(state: BaseState) -> EventSpec:
     """Come back after signing in to the page that was requested; a browser that still has a cookie learns that its session ended."""
     if read_sid(state.router.headers.cookie or ""):
         return sign_in_again()
-    path = state.router.url.path.rstrip("/")
+    path, query = state.router.url.path.rstrip("/"), state.router.url.query
     if path == "/device":
-        code = str(state.router.url.query_parameters.get("code") or "")[:20]
-        path = f"/device?{urlencode({'code': code})}"
+        query = urlencode({"code": str(state.router.url.query_parameters.get("code") or "")[:20]})
+    path += f"?{query}" if query else ""
     return rx.redirect(f"/login?next={quote(path)}" if path.startswith(("/dashboard/", "/device")) else "/login")
 
 

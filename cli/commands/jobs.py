@@ -28,6 +28,7 @@ SHOWN = (
 )  # fmt: skip
 KINDS = {"after-step": "AFTER_STEP", "graceful": "GRACEFUL", "kill": "KILL"}
 RUNNING = ("CLAIMED", "PROCESSING")
+STATUSES = ("AWAITING_APPROVAL", "QUEUED", *RUNNING, "SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION")
 RESOLUTIONS = ("refresh-plan", "retry", "mark-failed", "release-lock")
 
 
@@ -45,12 +46,18 @@ def list_jobs(
     filters = {"org_id": f"eq.{here.org.id}", "order": "id.desc", "limit": str(limit), "select": LISTED}
     filters["is_followed"] = "is.false"
     if status:
-        filters["status"] = f"in.({','.join(each.upper() for each in status)})"
+        filters["status"] = f"in.({','.join(_status(each) for each in status)})"
     if kind:
         filters["type"] = f"eq.{kind.upper()}"
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
     here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)
+
+
+def _status(given: str) -> str:
+    if given.upper() not in STATUSES:
+        raise Usage(f'"{given}" is not a status of a job.', f"Choose from {', '.join(STATUSES)}.")
+    return given.upper()
 
 
 @command(app, "show", calls=("job_by_number",), page="Job")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
@@ -29,6 +30,12 @@ def stack_control() -> Iterator[ModuleType]:
         yield control
     except StackError as error:
         raise CommandError(error.message, error.hint, error.exit_code) from error
+    except OSError as error:
+        home, path = control.home(), Path(str(error.filename or ""))
+        if not path.is_relative_to(home) and not home.is_relative_to(path):
+            raise
+        hint = "RUNYARD_HOME names the state folder: choose one that you can write to."
+        raise CommandError(f"The state folder {home} cannot be used: {path}: {error.strerror}.", hint) from error
 
 
 @app.command("up")
@@ -51,10 +58,15 @@ def down() -> None:
 
 
 @app.command("status")
-def status(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
-    """Show the URL, the keys and the health of each part; exit code 7 when something is not healthy."""
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Also the secret key and the database's password.")
+    ] = False,
+) -> None:
+    """Show the addresses and the health of each part; exit code 7 when something is not healthy."""
     with stack_control() as control:
-        report = control.report()
+        report = control.report(show_secrets)
         typer.echo(json.dumps(report, indent=2) if as_json else control.describe(report))
         if not control.is_well(report):
             raise typer.Exit(ExitCode.UNHEALTHY)

@@ -161,8 +161,17 @@ def write_version():
     file.write_text(json.dumps({"version": constants.Reflex.VERSION}))
 prerequisites.set_last_reflex_run_time = write_version
 """
+# Reflex keeps the states below another in a set of classes, which Python orders by their addresses in memory.
+ORDERED_STATES = """
+from reflex_base.registry import RegistrationContext
+def get_substates(self, state):
+    name = state if isinstance(state, str) else state.get_full_name()
+    return sorted(self.base_state_substates.get(name, ()), key=lambda each: each.get_full_name())
+RegistrationContext.get_substates = get_substates
+"""
 BUILD = f"""
 {PLAIN_FACTS}
+{ORDERED_STATES}
 from reflex.reflex import cli
 cli(prog_name="reflex")
 """

@@ -18,25 +18,29 @@ from cli.launcher.supervisor import Supervisor, Wanted
 from stack.auth.outbox import Outbox
 from stack.backup import archive
 from stack.bootstrap import bootstrap
-from stack.errors import Missing, Unhealthy
+from stack.errors import Missing, Taken, Unhealthy
 from stack.migrations import migrate as apply_migrations
 from stack.postgres import Cluster, find_cluster
 from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings, command
 
 DOWN_SECONDS = 90
+# The settings that lead to a stack: while one runs, its own count.
+ADDRESSES = {"port_offset", "gateway_base", "postgres_base", "functions_base", "dashboard_base", "public_url"}
+SECRET = {"SUPABASE_SECRET_KEY", "RUNYARD_FORWARDING_KEY", "SUPABASE_DB_URL"}
 
 
 def start(with_dashboard: bool, demo: bool) -> None:
     """Start everything and stay until somebody ends it."""
-    settings, secrets = _load()
+    settings = Settings()
+    secrets = load_secrets(settings.secrets_file)
     journal = Journal(settings.log_folder)
     asyncio.run(_supervise(settings, secrets, journal, Wanted(with_dashboard, demo)))
 
 
 def stop() -> bool:
     """Stop the stack that runs from this folder; whether there was one."""
-    files = RunFiles(Settings())
+    files = RunFiles(_settings())
     pid = files.holder()
     if pid is None:
         return False
@@ -50,12 +54,16 @@ def stop() -> bool:
     return True
 
 
-def report() -> dict[str, Any]:
-    """Addresses, keys and the health of each part."""
+def report(show_secrets: bool) -> dict[str, Any]:
+    """Addresses, the health of each part and, where wanted, every key."""
     settings, secrets = _load()
-    parts = RunFiles(settings).read_state().get("parts", {})
-    health = asyncio.run(_health(settings, secrets, parts))
-    return {"running": bool(parts), "health": health, "parts": parts, **_environment(settings, secrets)}
+    files = RunFiles(settings)
+    is_running = files.holder() is not None
+    parts = files.read_state().get("parts", {}) if is_running else {}
+    health = asyncio.run(_health(settings, secrets, parts)) if is_running else {}
+    found = _environment(settings, secrets)
+    shown = {name: value for name, value in found.items() if show_secrets or name not in SECRET}
+    return {"running": is_running, "health": health, "parts": parts, **shown, "logs": str(settings.log_folder)}
 
 
 def is_well(report: dict[str, Any]) -> bool:
@@ -65,12 +73,8 @@ def is_well(report: dict[str, Any]) -> bool:
 
 def describe(report: dict[str, Any]) -> str:
     """The report for people."""
-    settings = Settings()
     lines = ["running" if report["running"] else f"not running (start it: `{command('up')}`)", ""]
-    for name, value in report.items():
-        if name.startswith("SUPABASE_"):
-            lines.append(f"{name:<26}{value}")
-    lines += [f"{'dashboard':<26}{settings.dashboard_url}", f"{'logs':<26}{settings.log_folder}", ""]
+    lines += [f"{name:<26}{value}" for name, value in report.items() if isinstance(value, str)] + [""]
     for name, is_healthy in report["health"].items():
         part = report["parts"].get(name, {})
         restarts = f" (restarts: {part['restarts']})" if part.get("restarts") else ""
@@ -81,8 +85,7 @@ def describe(report: dict[str, Any]) -> str:
 def exports() -> str:
     """Return the variables that clients need, as shell exports."""
     settings, secrets = _load()
-    shown = {**_environment(settings, secrets), "RUNYARD_DASHBOARD_URL": settings.dashboard_url}
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in shown.items())
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _environment(settings, secrets).items())
 
 
 def mails() -> list[str]:
@@ -104,7 +107,7 @@ def migrate() -> list[str]:
 
 def back_up(target: Path, passphrase: str) -> int:
     """Write an encrypted backup, while the stack runs or not; its size."""
-    settings = Settings()
+    settings = _settings()
     if not settings.secrets_file.exists():
         raise Missing(f"{settings.home} has no installation.", "RUNYARD_HOME names the folder of another one.")
     secrets = load_secrets(settings.secrets_file)
@@ -138,8 +141,24 @@ async def _supervise(settings: Settings, secrets: Secrets, journal: Journal, wan
 
 
 def _load() -> tuple[Settings, Secrets]:
-    settings = Settings()
+    settings = _settings()
     return settings, load_secrets(settings.secrets_file)
+
+
+def _settings() -> Settings:
+    """The settings of the stack that runs from the state folder; the environment's while none runs."""
+    here = Settings()
+    running = RunFiles(here).running_settings()
+    if running is None:
+        return here
+    different = [name for name in ADDRESSES & here.model_fields_set if getattr(here, name) != getattr(running, name)]
+    if different:
+        names = " and ".join(f"RUNYARD_{name.upper()}" for name in sorted(different))
+        raise Taken(
+            f"The stack that runs from {here.home} has its API at {running.url}; {names} here says otherwise.",
+            f"Leave {names} out, or name the other stack's folder in RUNYARD_HOME.",
+        )
+    return running
 
 
 def _environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
@@ -149,6 +168,7 @@ def _environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
         "SUPABASE_SECRET_KEY": secrets.secret_key,
         "RUNYARD_FORWARDING_KEY": secrets.forwarding_key,
         "SUPABASE_DB_URL": settings.database_url("postgres", secrets.password("postgres")),
+        "RUNYARD_DASHBOARD_URL": settings.dashboard_url,
     }
 
 

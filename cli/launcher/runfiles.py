@@ -64,6 +64,11 @@ class RunFiles:
             return {}
         return state
 
+    def running_settings(self) -> Settings | None:
+        """The settings that the running supervisor was started with; nothing while none runs."""
+        recorded = self.read_state().get("settings") if self.holder() is not None else None
+        return None if recorded is None else Settings(**recorded)
+
     def mark_ready(self) -> None:
         """Record that every part has been healthy once."""
         _replace(self.ready_file, "ready\n")

@@ -25,6 +25,7 @@ from cli.launcher.process import Part, PartRunner
 from cli.launcher.runfiles import RunFiles
 from cli.launcher.sweeper import SWEEP_EVERY_SECONDS, Sweeper
 from stack.bootstrap import bootstrap
+from stack.errors import Closing
 from stack.functions import functions_fingerprint
 from stack.migrations import applied_versions, list_migrations, migrate, seed
 from stack.postgres import check_port, find_cluster
@@ -33,6 +34,8 @@ from stack.settings import Settings, command
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
+# Linux keeps the port of a connection for 60 s after its end.
+CLOSING_SECONDS = 70
 # Parts that use the API stop first, the database last.
 STOP_LAST = {"functions": 1, "gateway": 2, "postgres": 3}
 
@@ -67,9 +70,10 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._end.set)
         with self.files.hold():
-            self._clear_the_way()
+            await self._publish_state()
             publishing = asyncio.create_task(self._repeat(STATE_EVERY_SECONDS, self._publish_state))
             try:
+                await self._until_end(self._clear_the_way())
                 await self._until_end(self._start())
                 await self._until_end(self._serve())
             finally:
@@ -80,15 +84,39 @@ class Supervisor:
     def _owner_url(self) -> str:
         return self.settings.database_url("postgres", self.secrets.password("postgres"))
 
-    def _clear_the_way(self) -> None:
+    @property
+    def _ports(self) -> dict[str, tuple[int, str]]:
+        """The port of each part, and what it is for."""
+        ports = {
+            "postgres": (self.settings.postgres_port, "PostgreSQL"),
+            "gateway": (self.settings.gateway_port, "the API"),
+            "functions": (self.settings.functions_port, "the edge functions"),
+        }
+        return ports | ({"dashboard": (self.settings.dashboard_port, "the dashboard")} if self.wanted.dashboard else {})
+
+    async def _clear_the_way(self) -> None:
         """End a server that a killed supervisor left behind, then insist on free ports."""
         self.cluster.stop()
-        ports = {"PostgreSQL": self.settings.postgres_port, "the API": self.settings.gateway_port}
-        ports |= {"the edge functions": self.settings.functions_port}
-        if self.wanted.dashboard:
-            ports |= {"the dashboard": self.settings.dashboard_port}
-        for name, port in ports.items():
-            check_port(port, name)
+        for name in self._ports:
+            await self._wait_for_port(name)
+
+    async def _wait_for_port(self, part: str) -> None:
+        """Wait for a connection that has this port to end; refuse at once a port that another process listens on."""
+        deadline = time.monotonic() + CLOSING_SECONDS
+        noted = False
+        while part in self._ports:
+            try:
+                check_port(*self._ports[part])
+                break
+            except Closing as error:
+                if time.monotonic() > deadline:
+                    raise
+                if not noted:
+                    self.journal.note(
+                        "supervisor", f"{error.message} Waiting for its end, at most {CLOSING_SECONDS} s."
+                    )
+                noted = True
+            await asyncio.sleep(0.5)
 
     async def _until_end(self, work: Awaitable[None]) -> None:
         """Do the work, but drop it as soon as somebody asks us to end."""
@@ -160,6 +188,7 @@ class Supervisor:
         return Work(Api(Connection(self.settings.url), self.secrets.publishable_key, token))
 
     async def _start_part(self, part: Part) -> None:
+        await self._wait_for_port(part.name)
         runner = PartRunner(part, self.journal)
         self.runners.append(runner)
         began = time.monotonic()
@@ -218,7 +247,8 @@ class Supervisor:
             }
             for runner in self.runners
         }
-        self.files.write_state({"pid": os.getpid(), "started_at": self.started_at, "parts": parts})
+        state = {"pid": os.getpid(), "started_at": self.started_at, "parts": parts}
+        self.files.write_state({**state, "settings": self.settings.model_dump(mode="json")})
 
     async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Do something again and again; what fails once (a folder that goes while it is read, a full disk) ends nothing."""
@@ -256,7 +286,7 @@ class Supervisor:
             self.journal.say(f"  Sign in      {demo.email}   {demo.password}")
             if demo.note:
                 self.journal.say(f"  Demo         {demo.note}")
-        self.journal.say(f"  Supabase API {self.settings.url}   (`{command('status')}` shows its keys)")
+        self.journal.say(f"  Supabase API {self.settings.url}   (`{command('env')}` prints its keys)")
         self.journal.say(f"  Mails        kept, not sent: `{command('mail')}` shows them with their links")
         self.journal.say(f"  Stop         Ctrl-C here, or `{command('down')}` in another terminal")
         self.journal.say()

@@ -147,7 +147,7 @@ class AuthApp:
         return Answer(
             {
                 "external": external,
-                "disable_signup": not self._service.options.can_sign_up,
+                "disable_signup": not await self._service.is_open(),
                 "mailer_autoconfirm": True,
                 "phone_autoconfirm": False,
                 "sms_provider": "",

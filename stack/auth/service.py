@@ -54,6 +54,14 @@ class AuthService:
             user = await _new_user(tx, email, hashed, metadata or {})
             return Answer(await self.sessions.sign_in(tx, user, "password", request.client))
 
+    async def is_open(self) -> bool:
+        """Whether somebody without an invitation can create an account."""
+        if not self.options.can_sign_up or self.options.sign_up is SignUp.OPEN:
+            return self.options.can_sign_up
+        async with self.store.transaction() as tx:
+            found = await tx.one("may_join", email="")
+        return found is not None and bool(found["is_allowed"])
+
     async def _check_invited(self, tx: Transaction, email: str) -> None:
         if self.options.sign_up is SignUp.OPEN:
             return

@@ -213,6 +213,18 @@ def test_a_restart_of_the_dashboard_signs_nobody_out(product: Product, person: P
     expect(row(page, "after-the-restart")).to_be_visible()
 
 
+def test_an_address_keeps_its_query_through_the_sign_in(product: Product, person: Person, tabs: Tabs) -> None:
+    page = tabs.open()
+    page.goto("/dashboard/jobs?status=FAILED&type=PLAN")
+    page.wait_for_url(re.compile("/login"))
+    page.fill("#email", person.email)
+    page.fill("#password", person.password)
+    page.click("button[type=submit]")
+    page.wait_for_url(re.compile(r"/dashboard/jobs/?\?status=FAILED&type=PLAN$"))
+    page.close()
+    tabs.clear()
+
+
 def test_signing_in_never_leads_to_another_site_and_nothing_is_requested_from_one(
     product: Product, person: Person, tabs: Tabs
 ) -> None:

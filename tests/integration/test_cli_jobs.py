@@ -16,6 +16,7 @@ from tests.integration.worker_bench import MODULE, Bench, bench
 from tests.support.stack import RunningStack, clean_environment
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
+from worker.enums import JobStatus
 
 __all__ = ["bench"]
 BROKEN = 'output "x" { value = local.missing }'
@@ -261,7 +262,7 @@ def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> No
         (("run", "plan", "apps/none", "--runner", "none"), ExitCode.PROBLEM, "no runner"),
         (("jobs", "show", "999999999"), ExitCode.PROBLEM, "There is no job"),
         (("jobs", "show", "x"), ExitCode.PROBLEM, "There is no job"),
-        (("jobs", "list", "--status", "DANCING"), ExitCode.REFUSED, "DANCING"),
+        (("jobs", "list", "--status", "DANCING"), ExitCode.USAGE, ", ".join(JobStatus)),
         (("jobs", "cancel", "1", "--kind", "softly"), ExitCode.USAGE, "after-step"),
         (("modules", "create", "alone"), ExitCode.USAGE, "no group"),
         (("modules", "create", "apps/x", "--from", "/nowhere"), ExitCode.USAGE, "not a folder"),

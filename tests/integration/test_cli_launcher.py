@@ -1,10 +1,14 @@
 """`runyard` as a person uses it: up, a second terminal, down, up again, and errors."""
 
+import ctypes
 import json
 import os
 import shutil
 import signal
 import socket
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -12,7 +16,7 @@ import pytest
 
 from stack.errors import MigrationFailed, Taken
 from stack.settings import PROJECT
-from tests.support.stack import RunningStack, start_stack
+from tests.support.stack import RunningStack, clean_environment, start_stack
 from tests.support.waiting import wait_until
 
 QUIET = ("--no-dashboard", "--no-demo")
@@ -48,9 +52,69 @@ def test_another_terminal_stops_the_stack_a_used_port_is_reported_and_a_restart_
         assert stack.process.wait(180) == 0
         assert stack.run("status").returncode == 7
         check_taken_port(stack)
+        check_closing_port(stack)
     with start_stack(shared_tmp_path, *QUIET) as again:
         assert emails(again) == ["ada@example.org"]
         assert "an earlier version" not in again.log.read_text()
+
+
+def test_every_command_finds_the_stack_of_its_folder_and_not_its_neighbour(
+    running_stack: RunningStack, shared_tmp_path: Path, tmp_path: Path
+) -> None:
+    with start_stack(shared_tmp_path, *QUIET) as other:
+        wait_until(other.is_healthy)
+        create_user(other, "other@example.org")
+        key = {"apikey": other.publishable_key}
+        recovery = {"email": "other@example.org"}
+        httpx.post(f"{other.url}/auth/v1/recover", json=recovery, headers=key, timeout=30).raise_for_status()
+        for stack in (running_stack, other):
+            said = from_folder(stack, "env")
+            assert f"export SUPABASE_URL={stack.url}\n" in said
+            assert stack.db_url in said
+            status = json.loads(from_folder(stack, "status", "--json"))
+            assert (status["running"], status["SUPABASE_URL"]) == (True, stack.url)
+        assert other.url in from_folder(other, "status")
+        assert "other@example.org" in from_folder(other, "mail")
+        assert "other@example.org" not in from_folder(running_stack, "mail")
+        assert from_folder(other, "migrate") == "Nothing to apply.\n"
+        file = tmp_path / "other.backup"
+        assert "MiB" in from_folder(other, "backup", str(file), RUNYARD_BACKUP_PASSPHRASE="correct horse battery")
+        check_contradiction(other, running_stack)
+        assert from_folder(other, "down") == "Stopped.\n"
+        assert json.loads(from_folder(other, "status", "--json", code=7))["health"] == {}
+        assert running_stack.is_healthy()
+
+
+def check_contradiction(stack: RunningStack, neighbour: RunningStack) -> None:
+    """A port that leads elsewhere is refused, and nothing is done here or there."""
+    port = str(neighbour.settings.gateway_port)
+    for command in ("status", "env", "mail", "migrate", "down"):
+        said = from_folder(stack, command, code=Taken.exit_code, RUNYARD_GATEWAY_BASE=port)
+        assert "RUNYARD_GATEWAY_BASE here says otherwise" in said
+        assert stack.url in said
+    assert stack.is_healthy()
+
+
+def from_folder(stack: RunningStack, *arguments: str, code: int = 0, **variables: str) -> str:
+    """What a command says that knows the state folder alone, as in a terminal that did not start the stack."""
+    environment = clean_environment() | {"RUNYARD_HOME": str(stack.settings.home)} | variables
+    command = [sys.executable, "-m", "cli", *arguments]
+    done = subprocess.run(
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout or done.stderr
+
+
+def test_status_shows_secrets_only_when_asked(running_stack: RunningStack) -> None:
+    secrets = running_stack.secrets
+    hidden = [secrets.secret_key, secrets.forwarding_key, secrets.password("postgres")]
+    for options in ((), ("--json",)):
+        said = from_folder(running_stack, "status", *options)
+        assert running_stack.publishable_key in said
+        assert not [value for value in hidden if value in said]
+        shown = from_folder(running_stack, "status", "--show-secrets", *options)
+        assert all(value in shown for value in hidden)
 
 
 def test_a_start_after_an_upgrade_names_its_migrations_and_one_before_it_warns(shared_tmp_path: Path) -> None:
@@ -89,6 +153,53 @@ def check_taken_port(stack: RunningStack) -> None:
         result = stack.run("up", *QUIET)
     assert result.returncode == Taken.exit_code
     assert f"Port {stack.settings.gateway_port} for the API is taken" in result.stderr
+
+
+def check_closing_port(stack: RunningStack) -> None:
+    """The start waits for a connection that has one of its ports, and goes on when it has ended."""
+    stack.log.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as called:
+        caller = socket.socket()
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        caller.bind(("127.0.0.1", stack.settings.postgres_port))
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        caller.connect(called.getsockname())
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        command = [sys.executable, "-m", "cli", "up", *QUIET]
+        environment = clean_environment() | stack.environment
+        with stack.log.open("ab") as log:
+            starting = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=log, stderr=log)
+        words = f"Port {stack.settings.postgres_port} for PostgreSQL belongs to a connection"
+        wait_until(lambda: words in stack.log.read_text())
+        assert starting.poll() is None
+        caller.close()
+        wait_until(stack.is_healthy)
+        assert stack.run("down").returncode == 0
+        assert starting.wait(180) == 0
+
+
+def bound_by_modes() -> None:
+    """Give up root's right to write everywhere, in the process that is about to start."""
+    drop_from_bounding_set, override_modes = 24, 1
+    ctypes.CDLL(None).prctl(drop_from_bounding_set, override_modes, 0, 0, 0)
+
+
+@pytest.mark.parametrize("command", [("status",), ("env",), ("down",), ("migrate",), ("up", *QUIET)])
+def test_a_state_folder_that_cannot_be_written_is_one_sentence(shared_tmp_path: Path, command: tuple[str, ...]) -> None:
+    home = shared_tmp_path / "home"
+    home.mkdir(mode=0o555)
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *command],
+        cwd=PROJECT, env=clean_environment() | {"RUNYARD_HOME": str(home / "below")}, preexec_fn=bound_by_modes,
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    if command == ("down",):
+        assert done.stdout == "Nothing is running here.\n"
+        return
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: The state folder {home / 'below'} cannot be used: ")
+    assert "Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.dashboard.serve import ORDERED_STATES, REPRODUCIBLE
 from stack.settings import PROJECT
 
 # The one file that contains the address of the dashboard.
@@ -38,6 +39,32 @@ def copied(place: Path) -> Path:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(PROJECT / name, place / name)
     return place
+
+
+# The file of the page that lists the states, with Reflex' sets of states replaced by lists: in either order.
+CONTEXTS = """
+from app.app import app
+from reflex.compiler import compiler
+from reflex.state import State
+from reflex_base.registry import RegistrationContext
+found = RegistrationContext.get().base_state_substates
+texts = []
+for is_backwards in (False, True):
+    for name, states in found.items():
+        found[name] = sorted(states, key=lambda each: each.get_full_name(), reverse=is_backwards)
+    texts.append(compiler.compile_contexts(State, None)[1])
+print(*texts, sep="=====")
+"""
+
+
+def test_the_page_is_the_same_in_whatever_order_the_states_lie_in_memory() -> None:
+    environment = os.environ | REPRODUCIBLE | {"SUPABASE_URL": "http://a.example", "SUPABASE_PUBLISHABLE_KEY": "key"}
+    command = [sys.executable, "-c", ORDERED_STATES + CONTEXTS]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    one, other = done.stdout.strip().split("=====")
+    assert "local_storage" in one
+    assert one == other
 
 
 @pytest.mark.slow

@@ -28,6 +28,12 @@ def sign_up(stack: RunningStack, email: str) -> httpx.Response:
     return httpx.post(f"{stack.url}/auth/v1/signup", json=body, headers=headers, timeout=30)
 
 
+def is_closed(stack: RunningStack) -> bool:
+    """Whether the project tells pages to offer no sign-up."""
+    answer = httpx.get(f"{stack.url}/auth/v1/settings", headers={"apikey": stack.publishable_key}, timeout=30)
+    return bool(answer.json()["disable_signup"])
+
+
 def rpc(stack: RunningStack, token: str, name: str, **arguments: object) -> dict[str, str]:
     headers = {"apikey": stack.publishable_key, "authorization": f"Bearer {token}"}
     done = httpx.post(f"{stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=30)
@@ -37,9 +43,11 @@ def rpc(stack: RunningStack, token: str, name: str, **arguments: object) -> dict
 
 
 def test_only_the_first_account_and_invited_people_can_sign_up(closed: RunningStack) -> None:
+    assert not is_closed(closed)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda number: sign_up(closed, f"first-{number}@example.com"), range(4)))
     assert sorted(answer.status_code for answer in answers) == [200, 422, 422, 422]
+    assert is_closed(closed)
     owner = next(answer.json()["access_token"] for answer in answers if answer.status_code == 200)
     refused = sign_up(closed, "guest@example.com")
     assert (refused.status_code, refused.json()["error_code"]) == (422, "signup_disabled")

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { isHosted, read } from "./env.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
+const MOST_LEVELS = 100;
 
 /** An answer that is thrown: the handler's wrapper sends it. */
 export class Answer extends Error {
@@ -68,11 +69,26 @@ export async function readBody(request: Request): Promise<unknown> {
   if (request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded")) {
     return Object.fromEntries(new URLSearchParams(text));
   }
+  return readJson(text);
+}
+
+/** Reads JSON. Code that walks a value calls itself at each level, so that a deep one would end its stack. */
+export function readJson(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new Answer(400, { code: "RY422", message: "The body is not JSON." });
   }
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MOST_LEVELS) {
+      const message = `The body is nested more than ${MOST_LEVELS} levels deep.`;
+      throw new Answer(400, { code: "RY422", message });
+    }
+    level = level.flatMap((each) => typeof each === "object" && each ? Object.values(each) : []);
+  }
+  return value;
 }
 
 /** Tells whether every text in a value can be stored: PostgreSQL has no NUL, and UTF-8 no lone surrogate. */

@@ -2,7 +2,7 @@
 
 import { call, Refusal } from "../_shared/database.ts";
 import { type Provider, readDelivery } from "../_shared/git_events.ts";
-import { Answer, isStorable, json, readBytes, serveWith } from "../_shared/http.ts";
+import { Answer, isStorable, json, readBytes, readJson, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
 import { completeApp, tokenForJob } from "./apps.ts";
 import { isSigned } from "./signatures.ts";
@@ -45,10 +45,13 @@ function readEvent(request: Request, bytes: Uint8Array): Record<string, unknown>
   );
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    const body = JSON.parse(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
-  } catch {
-    // Answered below, as every other body that is not an event.
+    const body = readJson(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
+    if (typeof body === "object" && body !== null && !Array.isArray(body)) {
+      return body as Record<string, unknown>;
+    }
+  } catch (error) {
+    if (error instanceof Answer) throw error;
+    // The text is not UTF-8: answered below, as every other body that is not an event.
   }
   throw new Answer(400, { code: "RY422", message: "The body is not a JSON object." });
 }

@@ -41,9 +41,10 @@ class Api {
   }
 }
 
-/** Backslashes keep Markdown from reading a name; GitLab and GitHub have mentions as well. */
+/** Backslashes keep Markdown from reading a name. Mentions are read from the finished page: a space without width ends them. */
 function plain(text: string): string {
-  return text.replace(/[\\`*_{}[\]<>()#+!|~@$]/g, "\\$&").replace(/\s+/g, " ");
+  const escaped = text.replace(/[\\`*_{}[\]<>()#+!|~$&]/g, "\\$&");
+  return escaped.replaceAll("@", "@&#8203;").replace(/\s+/g, " ");
 }
 
 function line(row: Row, org: string): string {

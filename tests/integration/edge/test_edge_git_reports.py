@@ -136,6 +136,14 @@ def test_a_comment_is_created_once_and_edited_in_place(
     ]
 
 
+def test_a_name_in_a_comment_mentions_nobody_and_draws_no_link(provider: GitProvider) -> None:
+    hostile = "@everyone &#64;ada [x](https://evil.example) <img src=x> `code`"
+    send(provider, {**COMMENT, "provider": "github", "description": hostile})
+    ((_, text),) = provider.comments.items()
+    shown = "@&#8203;everyone \\&\\#64;ada \\[x\\]\\(https://evil.example\\) \\<img src=x\\> \\`code\\`"
+    assert text.splitlines()[1] == f"**Runyard** at aaaaaaa: {shown}"
+
+
 def test_a_pull_request_without_modules_gets_no_comment(provider: GitProvider) -> None:
     (result,) = send(provider, {**COMMENT, "rows": [], "state": "success"})
     assert (result["status"], provider.requests) == ("DELIVERED", [])

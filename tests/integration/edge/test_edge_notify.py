@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,26 @@ def test_slack_receives_text_in_which_a_jobs_own_text_is_escaped(receiver: Recei
         f"<{DASHBOARD}/dashboard/jobs/12?org={ORG}|Open>",
     ]
     assert body(receiver) == {"text": "\n".join(lines)}
+
+
+HOSTILE = "<!channel> <@U1> @everyone [x](https://evil.example) <https://evil.example|Open>"
+
+
+def test_slack_reads_no_mention_and_no_link_in_a_name(receiver: Receiver) -> None:
+    assert send(receiver, "slack", title=HOSTILE, body={**FAILED["body"], "reason": HOSTILE})["status"] == "DELIVERED"
+    text = body(receiver)["text"]
+    assert re.findall(r"<[^>]*>", text) == [f"<{DASHBOARD}/dashboard/jobs/12?org={ORG}|Open>"]
+    assert text.count("&lt;!channel&gt;") == 2
+
+
+def test_a_webhook_and_a_mail_carry_a_name_as_it_is(receiver: Receiver) -> None:
+    assert send(receiver, "webhook", title=HOSTILE)["status"] == "DELIVERED"
+    assert (body(receiver)["title"], body(receiver)["url"]) == (HOSTILE, f"{DASHBOARD}/dashboard/jobs/12?org={ORG}")
+    service = {"MAIL_API_KEY": "k", "MAIL_FROM": "runyard@example.com", "MAIL_API_URL": f"{receiver.url}/emails"}
+    assert send(receiver, "mail", "oncall@example.org", service, title=HOSTILE)["status"] == "DELIVERED"
+    mail = json.loads(receiver.received[-1].body)
+    assert mail["text"].startswith(HOSTILE)
+    assert "html" not in mail
 
 
 def test_teams_gets_a_card_whose_text_is_not_markdown(receiver: Receiver) -> None:

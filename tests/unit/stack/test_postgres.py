@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -59,6 +60,15 @@ def test_a_server_that_was_left_behind_is_found_and_stopped(cluster: Cluster, tm
     cluster.stop()
     assert server.wait() == 0
     assert cluster.pid is None
+
+
+def test_a_neighbour_with_the_same_port_and_password_is_not_taken_for_this_server(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.start(tmp_path / "postgres.log")
+    restored = replace(cluster, data=tmp_path)
+    assert cluster.is_ready()
+    assert not restored.is_ready()
 
 
 def test_data_of_another_major_version_is_refused_with_a_way_out(cluster: Cluster) -> None:

@@ -536,7 +536,9 @@ comment on type public.shared_use is
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
-  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  -- Clouds compare it where others have an id: it never looks like one.
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'
+    and slug !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
@@ -889,7 +891,8 @@ exception
     perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The name or the short name is not valid.',
-      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens, '
+      'and is no UUID.');
 end;
 $$;
 comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';
@@ -2725,6 +2728,21 @@ begin
 end;
 $$;
 
+-- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
+-- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
+create function private.check_address(p_url text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+  then
+    perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+      'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
+      'character, but the path may have others as %20.');
+  end if;
+end;
+$$;
+
 -- Refuses a source that lacks what its kind needs, or that carries a password.
 create function private.check_source(p_kind text, p_source jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -2741,6 +2759,9 @@ begin
     when 'inline' then array['files'] else array['path'] end);
   if not p_source ? v_needed then
     perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') then
+    perform private.check_address(p_source ->> 'url');
   end if;
   if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
     perform private.fail('RY422', 'The address contains a password.',
@@ -8545,6 +8566,14 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
+  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are written.
+  if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
+    replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
+      '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
+    perform private.fail('RY422', format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+      'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
+      'between single slashes, and no part "." or "..".');
+  end if;
   if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
     perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
       'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
@@ -10265,6 +10294,15 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
+-- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
+-- without any has lost it in a crash of the server, and no lease ends within the grace after that.
+create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()
+    when h.session_id = p_live.session_id then h.last_seen_at end)
+  from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id
+$$;
+
 -- ## the executor's own call
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -10278,15 +10316,9 @@ begin
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
   end if;
-  -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends within the grace after that.
-  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
-    15,
-    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
-      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        private.grace_began_at())
-      + private.lease() - now()))))
-  into v_answer;
+  v_answer := jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched,
+    'heartbeat_seconds', 15, 'lease_seconds', greatest(0, round(extract(epoch from private.lease_ends_at(v_live)
+      - now()))));
   if p_has_payload then
     select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer
     from public.provision_jobs as j join public.organizations as o on o.id = j.org_id
@@ -11381,13 +11413,24 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
+-- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language sql stable set search_path = '' as $$
-  select p_job.created_by where p_job.created_by is not null
+language plpgsql stable set search_path = '' as $$
+begin
+  return query with recursive line as (
+    select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
+    union
+    select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
+      on j.id = l.retry_of or j.id = l.plan_job_id and j.created_by = l.who
+  )
+  select l.who from line as l where l.who is not null
   union
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+  union
+  select private.change_makers(p_job);
+end;
 $$;
 
 -- Whether nobody but this member may approve jobs.
@@ -11433,7 +11476,9 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
+    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
+        then 'You made this change; somebody else approves it.'
+        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
@@ -11622,7 +11667,6 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
-  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -11643,19 +11687,18 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-comment on column public.job_identities.is_for_pull_requests is
-  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
-  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
-    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
-    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
-      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in between
+  -- has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
+    '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
+    || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
+    and template ~ '\{(module|module_id|workspace)\}')
 );
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
@@ -11701,15 +11744,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
-    created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
-    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
+    private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
+    settings = excluded.settings
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -11723,12 +11765,13 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
-  'is_for_pull_requests}. Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
 grant execute on function private.attach_identity to authenticated;
 
-create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- An identity that the caller may do this with.
+create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+language plpgsql stable set search_path = '' as $$
 declare
   v_identity public.job_identities;
 begin
@@ -11737,7 +11780,16 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
-  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  perform private.need(p_verb, v_identity.org_id, v_identity.path);
+  return v_identity;
+end;
+$$;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
+begin
   delete from public.job_identities where id = p_job_identity;
   perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
@@ -11764,8 +11816,9 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'That is not a subject of a token.',
-      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
-      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+      'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
+      ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
+      'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
 end;
 $$;
 comment on function private.set_identity_subject is
@@ -11823,7 +11876,7 @@ begin
         upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
     end if;
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
-      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
         private.usual_audience(v_one.kind, v_one.settings))));
   end loop;
@@ -11856,10 +11909,10 @@ $$;
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
-    'organization:{organization}:module:{module}:phase:{phase}')
+    'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
 
--- Puts claims into the template; values have no braces.
+-- Puts claims into the template; their values have neither braces nor colons.
 create function private.subject_of(p_template text, p_claims jsonb) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -11872,6 +11925,61 @@ begin
   return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
 end;
 $$;
+
+-- ## what a cloud has to trust
+
+-- The claims that subjects are made of, with wildcards for those in which the jobs of an identity differ.
+create function private.trusted_claims(p_identity public.job_identities, p_module uuid, p_phase text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('runyard_organization_id', p_identity.org_id, 'runyard_module', m.path,
+    'terraform_workspace_name', replace(m.path, '/', '.'), 'runyard_module_id', coalesce(
+      p_module::pg_catalog.text, '*'), 'runyard_group', case when p_module is null then '*'
+      else regexp_replace(m.path, '/?[^/]*$', '') end, 'runyard_phase', p_phase, 'runyard_operation', '*',
+    'runyard_trust', '*')
+  from (select case when p_module is not null then p_identity.path
+    else ltrim(p_identity.path || '/*', '/') end as path) as m
+$$;
+
+-- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
+returns jsonb
+language sql immutable set search_path = '' as $$
+  select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
+      jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
+        format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
+        'Action', 'sts:AssumeRoleWithWebIdentity', 'Condition', jsonb_build_object(
+          'StringEquals', jsonb_build_object(f.issuer || ':aud', p_identity.audience),
+          'StringLike', jsonb_build_object(f.issuer || ':sub', p_subject)))))
+    else jsonb_build_object('issuer', p_issuer, 'audience', p_identity.audience, 'subject', p_subject) end
+  from (select p_identity.settings ->> (p_phase || '_role') as role, regexp_replace(p_issuer, '^https?://', '')
+    as issuer) as f
+$$;
+
+create function private.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'module.read');
+  v_template pg_catalog.text := private.subject_template(v_identity.org_id);
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = v_identity.org_id
+    and m.path = v_identity.path and m.deleted_at is null);
+begin
+  if v_template !~ '\{organization_id\}' then
+    perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
+      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual one.');
+  elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
+    perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
+      'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
+  end if;
+  return (select jsonb_object_agg(f.phase, private.trust_document(v_identity, rtrim(p_issuer, '/'), f.phase,
+      private.subject_of(v_template, private.trusted_claims(v_identity, v_module, f.phase))))
+    from (values ('plan'), ('apply')) as f (phase));
+end;
+$$;
+comment on function private.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
+  'has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
@@ -11916,10 +12024,18 @@ create function private.identity_seconds(p_live private.live_jobs) returns integ
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
-    select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + private.lease() from private.heartbeats as h
-      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
-  ) as l
+    select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
+$$;
+
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
+-- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
+      when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
+        and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
+        and c.allows_identities)
+      else private.is_applied_unmerged(p_job) end else true end
 $$;
 
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
@@ -11928,26 +12044,30 @@ declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_seconds integer := private.identity_seconds(v_live);
   v_job public.provision_jobs;
+  v_identities public.job_identities[];
 begin
   if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
     perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
       'A token is for the attempt that holds its lease.');
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
-    'claims', private.identity_claims(v_job), 'identities', coalesce((
-      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
-        'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path, (
-        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
-      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
+  -- A reading of a repository acts on no module.
+  if v_job.module_id is not null then
+    v_identities := array(select i from private.effective_identities(v_job.org_id, v_job.module_path, (
+      select g.variables from private.job_variables as g where g.job_id = p_job)) as i);
+  end if;
+  return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      '[]'),
+    'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
+    from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
 end;
 $$;
 comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
-  'its own phase. The edge function job-identity signs what this returns.';
+  'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
+  'them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
@@ -14308,6 +14428,7 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  allows_identities boolean not null default false,
   app_id uuid,
   installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
@@ -14341,6 +14462,9 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.allows_identities is
+  'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
+  'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
 comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
@@ -14403,6 +14527,7 @@ create table public.git_deliveries (
 );
 create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
 create index git_deliveries_connection_id_idx on public.git_deliveries (connection_id, id desc);
+create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
 alter table public.git_deliveries enable row level security;
@@ -14412,7 +14537,8 @@ create policy "Members see what events of their repositories led to" on public.g
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
-comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.delivery_id is
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -14445,6 +14571,7 @@ create table public.module_git (
   seen_at timestamptz,
   seen_set_id uuid,
   watched text[] not null default '{}',
+  pushes text[] not null default '{}',
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
@@ -14473,6 +14600,8 @@ comment on column public.module_git.applied_fingerprint is
 comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.pushes is
+  'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
@@ -14681,14 +14810,19 @@ begin
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
     from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
   loop
+    perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
       jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
-    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+    -- Every push that nobody has answered yet may be in that commit.
+    update public.module_git as g set seen_set_id = v_set, pushes = array(
+      select unnest(g.pushes || v_group.commit) union select d.after_commit from public.git_deliveries as d
+      where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
+    where module_id = any (v_group.modules);
   end loop;
   return v_sets;
 end;
@@ -14711,7 +14845,8 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead,
+    commits_ahead = excluded.commits_ahead, pushes = case when excluded.seen_fingerprint is distinct from
+      coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
@@ -14822,7 +14957,8 @@ begin
     on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
       applied_fingerprint =
       case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
-        when g.seen_commit = v_commit then g.seen_fingerprint end;
+        when g.seen_commit = v_commit then g.seen_fingerprint end,
+      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
   end if;
 end;
 $$;
@@ -14895,6 +15031,19 @@ begin
 end;
 $$;
 
+-- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
+-- after another push to that branch, which may have led back.
+create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
+language sql stable set search_path = '' as $$
+  select d from public.git_deliveries as d where d.connection_id = p_connection and (
+    d.delivery_id = p_delivery ->> 'delivery_id'
+    or p_delivery -> 'has_signed_id' is distinct from 'true' and d.body_sha256 = p_delivery ->> 'body_sha256'
+      and d.event = p_delivery ->> 'event' and not exists (
+        select from public.git_deliveries as o where o.connection_id = p_connection and o.id > d.id
+          and o.event = 'push' and o.ref = d.ref and o.body_sha256 <> d.body_sha256))
+  order by d.id limit 1
+$$;
+
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -14908,6 +15057,10 @@ begin
   end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
+  v_row := private.first_delivery(p_connection, p_delivery);
+  if v_row.id is not null then
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -14915,14 +15068,9 @@ begin
     coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
     left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
-      end)
-  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
-  if v_row.id is null then
-    select * into v_row from public.git_deliveries where connection_id = p_connection
-      and delivery_id = p_delivery ->> 'delivery_id';
-    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
-  end if;
+      end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
+  perform private.note_push(p_connection, p_delivery);
   if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
@@ -14952,8 +15100,8 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
-    perform private.request_pulls(v_connection);
     begin
+      perform private.request_pulls(v_connection);
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
@@ -15020,22 +15168,24 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds', 'allows_forks']);
+    'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  perform private.check_address(v_new.base_url);
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    allows_forks, next_poll_at, created_by, created_by_label)
+    allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
         is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
-    coalesce(v_new.allows_forks, false), now(),
+    coalesce(v_new.allows_forks, false), coalesce(v_new.allows_identities, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, allows_identities = excluded.allows_identities, next_poll_at = now()
+  returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -15069,8 +15219,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
-  'token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -15079,13 +15229,22 @@ declare
   v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
   v_new public.git_connections := private.save_connection(v_old, p_spec);
 begin
+  -- Its installation is at the place that it was proved for.
+  if v_old.app_id is not null and (v_old.provider, v_old.url, v_old.base_url)
+    is distinct from (v_new.provider, v_new.url, v_new.base_url) then
+    update public.git_connections set app_id = null, installation_id = null where id = p_connection
+    returning * into v_new;
+    perform private.audit(v_new.org_id, 'git.app_ended', 'git_connection', p_connection::pg_catalog.text,
+      v_new.repository, jsonb_build_object('reason', 'The GitHub App was for the former address of the repository.'));
+  end if;
   perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
     v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.connection_json(v_new);
 end;
 $$;
 comment on function private.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or '
+  'base_url ends its GitHub App. Admins.';
 grant execute on function private.update_git_connection to authenticated;
 
 create function private.disconnect_repository(p_connection uuid) returns jsonb
@@ -15230,6 +15389,8 @@ create table public.git_apps (
   created_at timestamptz not null default now()
 );
 create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+-- An app, with its installations, belongs to the organisation that created it.
+create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
@@ -15270,7 +15431,7 @@ create function private.start_git_app(
 language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
-  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+  v_url pg_catalog.text := rtrim(lower(trim(p_url)), '/');
 begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
@@ -15335,6 +15496,9 @@ begin
     html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
   perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
   return to_jsonb(v_app);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is
@@ -15493,7 +15657,7 @@ comment on column public.pull_requests.is_fork is 'Whether that branch is in ano
 comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
 comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.title is 'Its title at the provider.';
@@ -15517,13 +15681,15 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
-    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    is_fork = excluded.is_fork,
-    planned = case when excluded.is_open then r.planned else '{}' end;
+    -- Commits that came just before the merge were reviewed by nobody.
+    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+      then 'It was merged at another commit than the one that was planned.' else r.problem end,
+    is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
+  perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
@@ -15635,6 +15801,7 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
       v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
     end if;
@@ -15664,8 +15831,8 @@ $$;
 create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
-    p_pull);
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
+    p_pull -> 'people', 'pull', p_pull);
   v_reason pg_catalog.text := private.early_verdict(v_delivery);
 begin
   if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
@@ -15835,16 +16002,13 @@ create function private.review_pull_plan(p_plan public.provision_jobs, p_decisio
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
     or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
     perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
       'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
   end if;
-  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+  if private.is_own_change(p_plan, private.caller_id()) then
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
@@ -15856,17 +16020,19 @@ begin
 end;
 $$;
 
--- The approvals of a plan by members who still have the right.
+-- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
-  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id
-  join public.provision_jobs as j on j.id = p_plan
-    and private.may('job.approve', a.org_id, j.module_path, a.user_id)
-  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+  where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
+    and not private.is_own_change(j, a.user_id)
+  order by a.created_at;
+end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
+-- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -15875,13 +16041,13 @@ language sql stable set search_path = '' as $$
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
       and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
-    select j.id from public.provision_jobs as j
-    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+    select j.id, j.status from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN'
       and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and r.problem is null and j.status = 'SUCCEEDED' and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
       and exists (select from public.approvals as a where a.job_id = j.id)
       or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1
@@ -15927,32 +16093,37 @@ begin
 end;
 $$;
 
+-- The applies of a pull request's merge commit that wait for approval.
+create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j.* from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and j.payload #>> '{options,git,commit}' = p_pull.merge_commit
+  order by j.module_id
+$$;
+
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
-  v_apply public.provision_jobs;
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  perform private.lock_module_states(v_pull.org_id, array(
+    select l.module_id from public.module_locks as l where l.connection_id = p_connection.id
+      and l.pull_request = p_number
+    union
+    select a.module_id from private.waiting_merges(v_pull) as a));
   with freed as (
     delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
     returning l.module_id
   )
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
   where g.module_id = f.module_id and v_pull.merge_commit is null;
-  for v_apply in
-    select j.* from public.provision_jobs as j
-    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
-      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
-      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
-    order by j.module_id
-  loop
-    perform private.lock_state(v_apply.org_id, v_apply.module_id);
-    perform private.count_reviews(j, p) from public.provision_jobs as j
-    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
-  end loop;
+  perform private.count_reviews(j, p) from private.waiting_merges(v_pull) as j
+  join public.provision_jobs as p on p.id = j.plan_job_id;
 end;
 $$;
 
@@ -15983,6 +16154,8 @@ declare
 begin
   perform private.need_anywhere('job.apply', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  perform private.lock_module_states(v_connection.org_id, array(select m.id
+    from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
@@ -17892,6 +18065,7 @@ create table public.git_logins (
   login text not null check (login = lower(login) and length(login) between 1 and 200),
   user_id uuid not null,
   account_id text check (length(account_id) <= 40),
+  proved_at timestamptz,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (org_id, host, login),
@@ -17908,8 +18082,25 @@ comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.proved_at is
+  'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.ended_git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null,
+  login text not null,
+  user_id uuid not null,
+  account_id text,
+  ended_at timestamptz not null,
+  primary key (org_id, host, login, user_id)
+);
+alter table private.ended_git_logins enable row level security;
+comment on table private.ended_git_logins is
+  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.ended_at is
+  'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
 create table private.git_link_codes (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -17950,15 +18141,30 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
+-- Notes the link of a login that ends now, unless it stays with this member.
+create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
+language sql set search_path = '' as $$
+  insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
+  select l.org_id, l.host, l.login, l.user_id, l.account_id, case when l.proved_at is not null
+    or l.user_id = private.caller_id() then 'infinity' else now() end
+  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
+    and l.user_id is distinct from p_next
+  on conflict (org_id, host, login, user_id) do update set account_id = coalesce(excluded.account_id, e.account_id),
+    ended_at = greatest(e.ended_at, excluded.ended_at)
+$$;
+
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
+  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
-  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+  values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null, proved_at = null,
     created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
@@ -17971,7 +18177,8 @@ exception
 end;
 $$;
 comment on function private.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except '
+  'those that approve or apply. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
 create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
@@ -18012,10 +18219,11 @@ begin
   if v_code.user_id is null then
     perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
   end if;
-  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
-  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, proved_at, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', now(), m.email
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
-  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
+    created_at = now()
   where l.user_id = excluded.user_id;
   if not found then
     perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
@@ -18028,14 +18236,16 @@ create function private.unlink_git_login(p_org uuid, p_host text, p_login text) 
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('git.read', p_org);
-  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
-    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
+    and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
-    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  perform private.end_git_login(p_org, v_host, v_login, null);
+  delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
   end if;
@@ -18061,29 +18271,25 @@ $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function private.list_git_logins to authenticated;
 
--- Whether this user is the one who last changed a pull request.
-create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
-  select exists (
-    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
-    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
-      and l.user_id = p_user)
-$$;
-
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account.
-create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+-- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
+-- linked neither approves nor applies: the admin could own it.
+create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_comment ->> 'sender_id')
   where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
-    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+    and l.login = lower(p_login) and coalesce(l.account_id, p_comment ->> 'sender_id') = p_comment ->> 'sender_id'
+  returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
       'Link it in Settings → Git, or ask an admin.');
+  elsif v_link.proved_at is null and p_comment ->> 'verb' in ('confirm', 'apply') then
+    perform private.fail('RY403', 'An admin linked this account, so its comments neither approve nor apply.',
+      'Prove that it is yours: Settings → Git → Logins, or runyard git link-me.');
   end if;
   return v_link.user_id;
 end;
@@ -18111,6 +18317,7 @@ declare
   v_job bigint;
   v_count integer := 0;
 begin
+  perform private.lock_module_states(p_pull.org_id, array(select m.id from unnest(p_modules) as m));
   for v_job in
     select coalesce(a.id, p.id) from unnest(p_modules) as m
     cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
@@ -18176,6 +18383,35 @@ begin
 end;
 $$;
 
+-- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
+-- nothing: it is done again.
+create function private.try_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
+  p_command private.git_commands
+) returns private.git_commands
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.act_as(case when p_comment ->> 'verb' = 'link'
+    then private.prove_login(p_connection, p_delivery.sender, p_comment)
+    else private.commander(p_connection, p_delivery.sender, p_comment) end);
+  p_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+  p_command.is_done := true;
+  perform private.act_as(null);
+  return p_command;
+exception
+  when deadlock_detected then
+    return p_command;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    p_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+      else 'The command failed.' end;
+    raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+    return p_command;
+end;
+$$;
+
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
@@ -18183,7 +18419,6 @@ create function private.run_command(
 language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
-  v_hint pg_catalog.text;
 begin
   insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
   values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
@@ -18193,20 +18428,12 @@ begin
     where id = p_delivery.id returning * into p_delivery;
     return p_delivery;
   end if;
-  begin
-    perform private.act_as(case when p_comment ->> 'verb' = 'link'
-      then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
-    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
-    v_command.is_done := true;
-    perform private.act_as(null);
-  exception
-    when others then
-      get stacked diagnostics v_hint = pg_exception_hint;
-      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
-        else 'The command failed.' end;
-      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
-  end;
+  for v_try in 1..3 loop
+    v_command := private.try_command(p_connection, p_delivery, p_comment, v_command);
+    exit when v_command.is_done or v_command.answer is not null;
+  end loop;
+  v_command.answer := coalesce(v_command.answer, case when not v_command.is_done
+    then 'Other work on the same modules was in the way. Write the command again.' end);
   update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
     decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
       'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))
@@ -18239,6 +18466,111 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- ==================== schemas/authors.sql
+
+-- Authors: who made a change that came by git, as far as its host and its commits told. Everybody counts who opened the
+-- pull request, pushed to it or to the branch, or is named in one of the commits; nobody is ever taken off that list,
+-- whatever event follows. Where a module needs approvals, none of these people gives one. A name becomes a member when
+-- that is wanted: by the links of logins, also those that have ended, or by the address of a commit.
+
+create table private.git_authors (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  change text not null check (length(change) between 2 and 64),
+  identity text not null check (length(identity) <= 300),
+  seen_at timestamptz not null default now(),
+  primary key (connection_id, change, identity)
+);
+create index git_authors_seen_at_idx on private.git_authors (seen_at);
+alter table private.git_authors enable row level security;
+comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
+comment on column private.git_authors.connection_id is 'The repository.';
+comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
+
+-- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
+create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity)
+  select distinct p_connection, p_change, lower(i.identity) from unnest(p_people) as p (identity)
+  cross join lateral regexp_match(p.identity, '^email:(?:(\d+)[+-])?([^@]+)@(?:users\.)?noreply\.') as n
+  cross join lateral (values (p.identity), ('id:' || n[1]), ('login:' || n[2])) as i (identity)
+  where length(i.identity) <= 300
+  on conflict do nothing
+$$;
+
+-- Notes the addresses that a runner read in the commits of a change.
+create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, p_change, array(
+    select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
+$$;
+
+-- Notes who pushed a commit, and to which open pull requests.
+create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
+    select p_delivery ->> 'after' as change
+    union
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection and r.is_open
+      and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+  where p_delivery ->> 'event' = 'push' and c.change is not null
+$$;
+
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied yet.
+create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+language sql stable set search_path = '' as $$
+  with own as (
+    select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
+      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+    union
+    -- But not the merge itself: a reviewer may merge.
+    select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
+    where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
+      where r.connection_id = p_connection and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+  select o.change from own as o
+  union
+  select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
+    as c (change)
+  where r.connection_id = p_connection and exists (select from own as o
+    where o.change in ('#' || r.number, r.merge_commit))
+$$;
+
+-- The members who made the changes that a job would apply.
+create function private.change_makers(p_job public.provision_jobs) returns setof uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
+    return;
+  end if;
+  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
+      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
+  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
+  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
+  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  join public.memberships as m on m.org_id = p_job.org_id
+  where a.identity = 'email:' || lower(m.email) or exists (
+    select from (
+      select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      union all
+      select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+    where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
+end;
+$$;
+
+-- Whether others than this member have to approve a change, because the member made it.
+create function private.is_own_change(p_plan public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.modules as m join public.organizations as o on o.id = m.org_id
+      and not o.can_approve_own_jobs where m.id = p_plan.module_id and m.approvals_required > 0)
+    and p_user in (select private.change_makers(p_plan))
 $$;
 
 -- ==================== schemas/explanations.sql
@@ -20390,6 +20722,7 @@ begin
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   delete from public.git_deliveries where received_at < now() - interval '30 days';
+  delete from private.git_authors where seen_at < now() - interval '400 days';
   -- Stored by a person: the text is among the versions of the state.
   update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
   -- The oldest have the lowest numbers.
@@ -20705,7 +21038,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings, is_for_pull_requests}. Admins.';
+  'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -20806,8 +21139,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
-  'secret and token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -21224,6 +21557,17 @@ comment on function public.grant_role is
   'verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
+create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.identity_trust_policies(p_job_identity, p_issuer);
+end
+$$;
+comment on function public.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, '
+  'whose subject has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function public.identity_trust_policies to authenticated;
+
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -21330,8 +21674,8 @@ begin
 end
 $$;
 comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
-  'Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, '
+  'except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
 create function public.list_access(p_org uuid, p_path text) returns jsonb
@@ -22581,7 +22925,8 @@ begin
 end
 $$;
 comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another '
+  'provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
@@ -22871,7 +23216,9 @@ end
 $$;
 comment on function public.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+  'alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its '
+  'machine''s credentials for them from the job, too. The edge function job-identity signs what this '
+  'returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb

@@ -68,7 +68,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings, is_for_pull_requests}. Admins.';
+  'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -169,8 +169,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
-  'secret and token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -587,6 +587,17 @@ comment on function public.grant_role is
   'verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
+create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.identity_trust_policies(p_job_identity, p_issuer);
+end
+$$;
+comment on function public.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, '
+  'whose subject has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function public.identity_trust_policies to authenticated;
+
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -693,8 +704,8 @@ begin
 end
 $$;
 comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
-  'Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, '
+  'except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
 create function public.list_access(p_org uuid, p_path text) returns jsonb
@@ -1944,7 +1955,8 @@ begin
 end
 $$;
 comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another '
+  'provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
@@ -2234,7 +2246,9 @@ end
 $$;
 comment on function public.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+  'alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its '
+  'machine''s credentials for them from the job, too. The edge function job-identity signs what this '
+  'returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb

@@ -69,9 +69,6 @@ class Settings(BaseSettings):
     address_header: str = Field(
         default="", description="Header in which a proxy before the API and the dashboard says who is connected"
     )
-    drill_seconds: int = Field(
-        default=20, ge=1, le=60, description="How long “Break something” cuts off or freezes the demo's runner"
-    )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")
 

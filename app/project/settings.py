@@ -21,7 +21,6 @@ class Settings:
     docs_directory: Path = Path("site")
     session_directory: Path | None = None
     session_key: str = field(default="", repr=False)
-    faults_socket: Path | None = None
     address_header: str = ""
     forwarding_key: str = field(default="", repr=False)
     request_timeout_seconds: float = 10.0
@@ -46,7 +45,6 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         address_header=env.get("RUNYARD_ADDRESS_HEADER", "").strip(),
         forwarding_key=env.get("RUNYARD_FORWARDING_KEY", ""),
         # Set by what starts the embedded stack with its demo, and by nothing else.
-        faults_socket=Path(env["RUNYARD_FAULTS_SOCKET"]) if env.get("RUNYARD_FAULTS_SOCKET") else None,
     )
 
 

@@ -4,8 +4,6 @@ from typing import Any
 
 import reflex as rx
 
-from app.faults.offer import PAGE as FAULTS_PAGE
-from app.faults.offer import FaultsOfferState
 from app.frame.layout import head, new_button, page
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
@@ -45,11 +43,6 @@ def _head() -> rx.Component:
         href="/dashboard/events",
         class_name="hide-s",
     )
-    broken = rx.link(
-        rx.button(icon("skull"), "Break something", variant="surface", color_scheme="gray", tab_index=-1),
-        href=FAULTS_PAGE,
-        class_name="hide-s",
-    )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
@@ -57,8 +50,7 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    offered = rx.cond(FaultsOfferState.is_offered, broken, rx.fragment())
-    return head("Runners", text, offered, events, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
+    return head("Runners", text, events, notes, rx.cond(SessionState.can_admin, add))
 
 
 def _how_they_update() -> rx.Component:
@@ -198,7 +190,6 @@ ROUTES = (
             SavedFiltersState.load,
             AddRunnerState.open_for_path,
             FirstStepsState.load,
-            FaultsOfferState.load,
         ],
     ),
 )

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from cli.launcher.demo import Demo, prepare_demo
 from cli.launcher.journal import Journal

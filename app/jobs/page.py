@@ -6,7 +6,6 @@ import reflex as rx
 
 from app.frame.layout import head, new_button, page
 from app.frame.route import Route
-from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.components.table import job_link, job_status
@@ -179,9 +178,7 @@ def jobs() -> rx.Component:
     )
     return page(
         head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),
-        rx.el.div(
-            _views(), *_selects(), rx.el.span(class_name="grow hide-s"), saved_filters(), search, class_name="ry-bar"
-        ),
+        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",
         active="jobs",
@@ -189,4 +186,4 @@ def jobs() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load, SavedFiltersState.load]),)
+ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load]),)

@@ -7,7 +7,6 @@ import reflex as rx
 from app.frame.layout import head, new_button, page
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
-from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
@@ -151,7 +150,7 @@ def _search() -> rx.Component:
 
 
 def _bar() -> rx.Component:
-    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), saved_filters(), _search(), class_name="ry-bar")
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
 
 
 def runners() -> rx.Component:
@@ -187,7 +186,6 @@ ROUTES = (
             AddRunnerState.come_back,
             BulkState.clear,
             RunnersState.load,
-            SavedFiltersState.load,
             AddRunnerState.open_for_path,
             FirstStepsState.load,
         ],

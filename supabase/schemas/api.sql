@@ -444,8 +444,7 @@ end
 $$;
 comment on function public.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, '
-  'the whole, the runners and groups that waited longest, and the releases and outages of that time. '
-  'Members.';
+  'the whole, and the releases and outages of that time. Members.';
 grant execute on function public.fleet_figures to authenticated;
 
 create function public.fleet_overview(p_org uuid, p_workers uuid[] default null::uuid[]) returns jsonb

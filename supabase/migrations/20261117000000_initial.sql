@@ -849,7 +849,7 @@ begin
       'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+    perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
@@ -1841,7 +1841,7 @@ begin
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
   if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
-    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+    perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
   insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
@@ -14462,7 +14462,7 @@ declare
 begin
   perform private.need('git.manage', p_org);
   if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
-    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+    perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
   end if;
   v_new.org_id := p_org;
   v_new.poll_seconds := 300;
@@ -14678,7 +14678,7 @@ begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
   if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
-    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+    perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
   end if;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
   values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'
@@ -16048,7 +16048,7 @@ declare
 begin
   perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
-    perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
+    perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
   end if;
   v_new.org_id := p_org;
@@ -16795,7 +16795,7 @@ declare
 begin
   perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
-    perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
+    perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
   v_rule.org_id := p_org;
   v_rule.path := '';

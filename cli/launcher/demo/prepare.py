@@ -12,7 +12,6 @@ from typing import Any
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
-from cli.client.tokens import make_token
 from cli.engines.cache import binary_folder
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder
@@ -22,6 +21,7 @@ from cli.launcher.process import Part
 from cli.runners.shared import SharedRunner, give_token
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
+from wire.tokens import make_token
 
 DEMO_EMAIL = "demo@runyard.local"
 Credentials = dict[str, str]

@@ -10,7 +10,7 @@ import pytest
 
 from stack.settings import PROJECT
 
-ROOTS = ("app", "cli", "stack", "worker")
+ROOTS = ("app", "cli", "stack", "wire", "worker")
 
 
 def houses(root: str) -> Iterator[str]:

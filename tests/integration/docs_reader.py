@@ -42,7 +42,7 @@ PLACEHOLDERS = {
     "runyard variables seal ": "echo swordfish | runyard variables seal ",
     "<user id>": "{user}",
     "<device id>": "{device}",
-    "<pid>": "$RUNNER",
+    "kill -9 <pid>": "kill -9 $RUNNER; wait $RUNNER || true",
     "https://git.example.com/": "file://{folder}/git/",
     ".venv/bin/": "",
     "acme": "{slug}",

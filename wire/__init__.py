@@ -1,1 +1,1 @@
-"""What dashboard, runner and command line must agree on without asking the database; every wheel ships it."""
+"""The code in HCL, tokens and error answers on which dashboard, runner and command line must agree; every wheel ships it."""

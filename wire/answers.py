@@ -1,4 +1,4 @@
-"""Which error answers pass: they do not refuse the request, and the same one may succeed in a moment."""
+"""Tell answers that pass from refusals: after the first the same request may succeed in a moment."""
 
 # The caller is too quick, or something on its way is to end first; a limit that stays has RY413.
 _WAIT = "RY429"

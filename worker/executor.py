@@ -25,7 +25,7 @@ from worker.running.attempt import Attempt
 from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger
-from worker.session.asking import ask
+from worker.session.credential_requests import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal

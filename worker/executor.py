@@ -21,7 +21,7 @@ from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.logs.known_secrets import KnownSecrets
-from worker.running.attempt import Attempt
+from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from wire import ports
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -55,7 +57,7 @@ def _origin(url: str) -> str:
 
 def _origins(env: Mapping[str, str]) -> tuple[str, ...]:
     """Name where the page may be opened: this machine, the address people use, and further ones."""
-    port = env.get("RUNYARD_DASHBOARD_PORT", "3000")
+    port = env.get("RUNYARD_DASHBOARD_PORT") or ports.DASHBOARD
     local = [f"http://{host}:{port}" for host in ("localhost", "127.0.0.1")]
     named = [env.get("RUNYARD_DASHBOARD_URL", ""), *env.get("RUNYARD_DASHBOARD_ORIGINS", "").split(",")]
     return tuple(dict.fromkeys(local + [origin for origin in map(_origin, named) if origin]))

@@ -8,9 +8,9 @@ from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
+from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.form.elements import check_field, problem_line
-from app.ui.form.spec import HOOKS
 from app.ui.icons import icon
 from app.ui.sheet import sheet_head
 

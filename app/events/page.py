@@ -43,7 +43,7 @@ def _subject() -> rx.Component:
         size="1",
         aria_label="Events of all runners and jobs",
     )
-    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip, rx.fragment())
+    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip)
 
 
 def _bar() -> rx.Component:

@@ -32,7 +32,7 @@ HEADS = (
 
 def _new_job() -> rx.Component:
     button = new_button("play", "New job", RunState.ask("PLAN", ""))
-    return rx.cond(SessionState.can_operate, button, rx.fragment())
+    return rx.cond(SessionState.can_operate, button)
 
 
 def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Component:
@@ -81,8 +81,8 @@ def _chips() -> rx.Component:
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
     return rx.fragment(
-        rx.cond(JobsState.runner_name != "", runner, rx.fragment()),
-        rx.cond(JobsState.changed != "any", changed, rx.fragment()),
+        rx.cond(JobsState.runner_name != "", runner),
+        rx.cond(JobsState.changed != "any", changed),
     )
 
 

@@ -85,7 +85,7 @@ def _alert_actions() -> rx.Component:
     by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
     offered = rx.cond(SessionState.outdated_by_job > 0, update, by_hand)
     is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
-    return rx.cond(is_offered, offered, rx.fragment())
+    return rx.cond(is_offered, offered)
 
 
 def _alert() -> rx.Component:
@@ -101,7 +101,7 @@ def _alert() -> rx.Component:
         role="status",
         custom_attrs={"data-accent-color": "amber"},
     )
-    return rx.cond(SessionState.outdated_count > 0, note, rx.fragment())
+    return rx.cond(SessionState.outdated_count > 0, note)
 
 
 def _preparing() -> rx.Component:
@@ -117,7 +117,7 @@ def _preparing() -> rx.Component:
         role="status",
         custom_attrs={"data-accent-color": "blue"},
     )
-    return rx.cond(RunnersState.preparing != "", note, rx.fragment())
+    return rx.cond(RunnersState.preparing != "", note)
 
 
 def _filter_item(label: str, value: str) -> rx.Component:
@@ -172,7 +172,7 @@ def runners() -> rx.Component:
             add_runner_sheet(),
             edit_dialog(),
             abort_question(),
-            rx.cond(SessionState.can_operate, bulk_question(), rx.fragment()),
+            rx.cond(SessionState.can_operate, bulk_question()),
         ],
     )
 

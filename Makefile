@@ -89,7 +89,7 @@ lint-only:
 	@$(MAKE) -j 2 $(LINTS)
 
 lint-mypy:
-	@echo "==> mypy" && $(PY) -m mypy --explicit-package-bases app worker stack cli benchmarks
+	@echo "==> mypy" && $(PY) -m mypy --explicit-package-bases app worker stack cli wire benchmarks
 
 lint-deno:
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \
@@ -104,8 +104,8 @@ lint-vulture:
 	  && ! grep -v "unused \(variable\|attribute\) " .venv/vulture.log
 
 lint-deptry:
-	@echo "==> deptry" && $(PY) -m deptry worker --config packaging/runyard-worker/pyproject.toml --no-ansi >.venv/deptry.log 2>&1 \
-	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
+	@echo "==> deptry" && $(PY) -m deptry worker wire --config packaging/runyard-worker/pyproject.toml --no-ansi >.venv/deptry.log 2>&1 \
+	  && $(PY) -m deptry app cli stack wire worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
 
 lint-ruff:
 	@echo "==> ruff" && $(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .

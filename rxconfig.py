@@ -7,8 +7,9 @@ from pathlib import Path
 import reflex as rx
 
 from app.project.settings import read_settings
+from wire import ports
 
-PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT", "3000"))
+PORT = int(os.environ.get("RUNYARD_DASHBOARD_PORT") or ports.DASHBOARD)
 SETTINGS = read_settings()
 # Often enough that a page which hears nothing for 20 s (assets/connection.js) knows that it is alone.
 os.environ.setdefault("REFLEX_SOCKET_INTERVAL", "7")

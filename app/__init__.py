@@ -24,7 +24,7 @@ Rooms, from the bottom to the top; a room imports only what is below it (contrac
   the tabs what changed; `members.py` ends the views of people who are no longer members.
 - The features, each with its pages, states, view models, components and HTTP routes (`page.py`, `state/`, `view/`,
   `components/`, `routes.py`): `jobs/` (its log in `jobs/log/`) is below `triggers/` (schedules, sets, notifications),
-  `variables/` and `faults/`, these are below `modules/` and `runners/`, and those below `settings/`, `events/`, `figures/`, `sign_in/`.
+  and `variables/`, these are below `modules/` and `runners/`, and those below `settings/`, `events/`, `figures/`, `sign_in/`.
   `view/` and `routes.py` import no Reflex.
 - `guard/` judges every event before its handler runs. `app.py` puts all of it together; each page module has
   `ROUTES: tuple[Route, ...]`, named in `app.app.PAGES`.

@@ -8,7 +8,6 @@ from starlette.types import ASGIApp
 
 from app.events import page as events
 from app.events import routes as event_routes
-from app.faults import page as faults
 from app.figures import page as figures
 from app.figures import routes as figure_routes
 from app.frame import not_found
@@ -69,7 +68,6 @@ STYLES = (
     "triggers",
     "settings",
     "figures",
-    "faults",
 )
 OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
 FRAMED = (
@@ -84,7 +82,6 @@ FRAMED = (
     *move_in_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
-    *faults.ROUTES,
     *settings.ROUTES,
     *not_found.ROUTES,
 )

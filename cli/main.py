@@ -24,7 +24,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "state": ("cli.commands.state", "The state of a module: import, read and export it."),
     "groups": ("cli.commands.groups", "The groups of modules; plan, apply or destroy all of one in order."),
     "dependencies": ("cli.commands.dependencies", "Which module depends on which, and what it takes of it."),
-    "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree or for Graphviz."),
+    "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree."),
     "git": ("cli.commands.git_pulls", "Repositories whose pushes plan modules."),
     "schedules": ("cli.commands.schedules", "Jobs that start on a schedule."),
     "triggers": ("cli.commands.triggers", "Pushes, pull requests and schedules that start jobs."),

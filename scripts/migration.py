@@ -14,7 +14,15 @@ from scripts.frozen import ROOT, released
 from stack.migrations import list_migrations, migrate
 from tests.support.database import Server, shared_server
 from tests.support.npm_tools import install_tool, run_bun
-from tests.support.schemas import API_FILE, SUPABASE, api_text, load_schemas, schema_files
+from tests.support.schemas import (
+    API_FILE,
+    FORBIDDEN_FILE,
+    SUPABASE,
+    api_text,
+    forbidden_text,
+    load_schemas,
+    schema_files,
+)
 
 MIGRATIONS = SUPABASE / "migrations"
 INITIAL = "20261117000000_initial.sql"
@@ -29,7 +37,7 @@ INITIAL_HEADER = f"""\
 
 
 def main() -> int:
-    """Write supabase/schemas/api.sql and the migration that the arguments ask for."""
+    """Write what is generated from the schemas and the migration that the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", nargs="?", help="what the migration does, such as add_worker_region")
     parser.add_argument(
@@ -55,12 +63,13 @@ def main() -> int:
 
 
 def write_api(server: Server) -> str:
-    """Load the schemas, write the wrappers they ask for, and return the database that has all of it."""
+    """Load the schemas, write what is generated from them, and return the database that has all of it."""
     database = server.create_database(server.bare_template())
     *sources, api = schema_files()
     assert api.name == API_FILE, "the wrappers come last"
     load_schemas(server.url(database), sources)
     api.write_text(api_text(server.url(database)))
+    FORBIDDEN_FILE.write_text(forbidden_text(server.url(database)))
     load_schemas(server.url(database), [api])
     print(f"{api.relative_to(ROOT)}: {api.read_text().count('create function')} calls")
     return database

@@ -16,6 +16,7 @@ SEARCHED = (
     "worker",
     "cli",
     "stack",
+    "wire",
     "scripts",
     "benchmarks",
     "supabase/schemas",

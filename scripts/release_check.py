@@ -199,9 +199,9 @@ def check_checksums(release: Release) -> str:
 
 
 WHEELS = {
-    ("worker",): worker_binary.build_wheel,
-    ("cli",): wheels.build_cli,
-    ("cli", "stack", "worker"): wheels.build_runyard,
+    ("wire", "worker"): worker_binary.build_wheel,
+    ("cli", "wire"): wheels.build_cli,
+    ("cli", "stack", "wire", "worker"): wheels.build_runyard,
 }
 WORDS = {
     "version": check_version,

@@ -33,7 +33,6 @@ PATHS = {
     "group": "/dashboard/modules?path=platform",
     "figures": "/dashboard/figures",
     "events": "/dashboard/events",
-    "break": "/dashboard/break-something",
     "account": "/dashboard/account",
     "palette": "/dashboard/runners",
     "add-runner": "/dashboard/runners",

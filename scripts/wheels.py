@@ -30,14 +30,14 @@ def main() -> int:
 
 def build_runyard(dist: Path) -> Path:
     """Build the wheel of the whole server side; what is served or built on the user's machine is in its bundles."""
-    places = {name: name for name in ("cli", "stack", "worker")}
+    places = {name: name for name in ("cli", "stack", "wire", "worker")}
     places |= {"supabase": "stack/bundle/supabase"} | {name: f"cli/bundle/{name}" for name in BUNDLED}
     return worker_binary.build_package(dist, "runyard", places)
 
 
 def build_cli(dist: Path) -> Path:
     """Build the command line's wheel."""
-    return worker_binary.build_package(dist, "runyard-cli", {"cli": "cli"})
+    return worker_binary.build_package(dist, "runyard-cli", {"cli": "cli", "wire": "wire"})
 
 
 BUILDS = {"runyard": build_runyard, "runyard-cli": build_cli, "runyard-worker": worker_binary.build_wheel}

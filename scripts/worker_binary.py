@@ -33,7 +33,7 @@ def main() -> int:
 
 def build_wheel(dist: Path) -> Path:
     """Build the runner's wheel."""
-    return build_package(dist, "runyard-worker", {"worker": "worker"})
+    return build_package(dist, "runyard-worker", {"wire": "wire", "worker": "worker"})
 
 
 def build_package(dist: Path, package: str, folders: dict[str, str]) -> Path:

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from stack.auth.options import SignUp
+from wire import ports
 
 PROJECT = Path(__file__).resolve().parent.parent
 # A wheel has no clone around it: it brings supabase/ along, and keeps its state where programs do.
@@ -43,7 +44,7 @@ class Settings(BaseSettings):
     gateway_base: int = Field(default=54321, description="Port of the Supabase API")
     postgres_base: int = Field(default=54322, description="Port of PostgreSQL")
     functions_base: int = Field(default=54325, description="Loopback port of the edge functions")
-    dashboard_base: int = Field(default=3000, description="Port of the dashboard")
+    dashboard_base: int = Field(default=ports.DASHBOARD, description="Port of the dashboard")
     dashboard_address: str = Field(
         default="",
         validation_alias=AliasChoices("dashboard_address", "RUNYARD_DASHBOARD_URL"),
@@ -68,9 +69,6 @@ class Settings(BaseSettings):
     )
     address_header: str = Field(
         default="", description="Header in which a proxy before the API and the dashboard says who is connected"
-    )
-    drill_seconds: int = Field(
-        default=20, ge=1, le=60, description="How long “Break something” cuts off or freezes the demo's runner"
     )
     cache: Path | None = Field(default=None, description="Folder for what every clone can share: packages, engines")
     pg_max_connections: int = Field(default=100, description="PostgreSQL's max_connections")

@@ -17,13 +17,11 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.support.certificates import read_once
 from tests.support.database import Database, Server, shared_server
-from tests.support.demo import demo
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, choose_seed, is_all, is_usual
 from tests.support.markers import mark
 from tests.support.order import ordered
 from tests.support.stack import Project, RunningStack, environment_project, start_stack
 
-__all__ = ["demo"]
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
 # The contract tests speak of public channels too, which an installation has off; nobody waits 5 s for a refusal.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from wire.answers import is_passing
 from worker.errors import JobFailed, Retryable
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -44,7 +45,7 @@ async def download(
 
 
 def _check(response: httpx.Response, url: str) -> None:
-    if response.status_code >= 500 or response.status_code == 429:
+    if is_passing(response.status_code, ""):
         raise Retryable(f"The file's server answered {response.status_code}.")
     if not response.is_success:
         raise JobFailed(

@@ -21,11 +21,11 @@ from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.logs.known_secrets import KnownSecrets
-from worker.running.attempt import Attempt
+from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger
-from worker.session.asking import ask
+from worker.session.credential_requests import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal

@@ -8,7 +8,6 @@ from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import head, page
 from app.frame.route import Route
-from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -44,7 +43,7 @@ def _subject() -> rx.Component:
         size="1",
         aria_label="Events of all runners and jobs",
     )
-    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip, rx.fragment())
+    return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip)
 
 
 def _bar() -> rx.Component:
@@ -62,7 +61,6 @@ def _bar() -> rx.Component:
         _select("Time", EventsState.span, EventsState.choose_span, spans),
         _subject(),
         rx.el.span(class_name="grow hide-s"),
-        saved_filters(),
         search,
         class_name="ry-bar",
     )
@@ -142,4 +140,4 @@ def events() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/events", "Events", events, [EventsState.load, SavedFiltersState.load]),)
+ROUTES = (Route("/dashboard/events", "Events", events, [EventsState.load]),)

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import guarded, org_of, wanted
+from app.http.api_routes import guarded, org_of, wanted
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import BadQuery, guarded, org_of
+from app.http.api_routes import BadQuery, guarded, org_of
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 

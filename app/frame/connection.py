@@ -50,7 +50,7 @@ def _words(*parts: rx.Component | str) -> rx.Component:
 
 def _since() -> rx.Component:
     at = SessionState.link_since
-    return rx.cond(at != "", rx.fragment(" since ", clock_seconds(at)), rx.fragment())
+    return rx.cond(at != "", rx.fragment(" since ", clock_seconds(at)))
 
 
 def connection_banner() -> rx.Component:
@@ -63,7 +63,7 @@ def connection_banner() -> rx.Component:
         rx.el.code("runyard doctor"),
         " on the server to see why.",
     )
-    swept = rx.cond(SessionState.is_unswept, _banner("alarm-clock-off", unswept, "amber"), rx.fragment())
+    swept = rx.cond(SessionState.is_unswept, _banner("alarm-clock-off", unswept, "amber"))
     link_words = rx.match(
         SessionState.link,
         ("live", swept),

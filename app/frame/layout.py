@@ -16,7 +16,7 @@ from app.ui.icons import icon
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
     # A link without a name, until the name is known, would be one that nobody can read.
     link = rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
-    return rx.cond(label != "", link, rx.fragment()) if isinstance(label, rx.Var) else link
+    return rx.cond(label != "", link) if isinstance(label, rx.Var) else link
 
 
 def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[rx.Var[str] | str, str]]) -> rx.Component:
@@ -98,7 +98,7 @@ def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
 def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
     """A panel's action, for those who may."""
     button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
-    return rx.cond(SessionState.can_admin, button, rx.fragment())
+    return rx.cond(SessionState.can_admin, button)
 
 
 def head(

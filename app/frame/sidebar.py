@@ -17,7 +17,7 @@ ENTRIES = (
 
 def _number(number: rx.Var[int]) -> rx.Component:
     """The number of existing rows; nothing until the database has answered."""
-    return rx.cond(SessionState.is_counted, rx.el.span(number, class_name="ry-n"), rx.fragment())
+    return rx.cond(SessionState.is_counted, rx.el.span(number, class_name="ry-n"))
 
 
 def _count(key: str) -> rx.Component:
@@ -25,9 +25,7 @@ def _count(key: str) -> rx.Component:
         return _number(SessionState.runner_count)
     if key == "jobs":
         needs = SessionState.needs_me_count
-        return rx.cond(
-            needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that wait for a decision"), rx.fragment()
-        )
+        return rx.cond(needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that wait for a decision"))
     if key == "modules":
         return _number(SessionState.module_count)
     return rx.fragment()
@@ -52,7 +50,7 @@ def _org_item(org: rx.Var[OrgItem]) -> rx.Component:
     return rx.dropdown_menu.item(
         rx.el.span(org["initials"], class_name="ry-sq g"),
         rx.el.span(org["name"], class_name="ry-el"),
-        rx.cond(org["id"] == SessionState.org_id, icon("check"), rx.fragment()),
+        rx.cond(org["id"] == SessionState.org_id, icon("check")),
         on_select=SessionState.switch_organisation(org["id"]),
     )
 

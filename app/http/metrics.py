@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import HEADERS
+from app.http.api_routes import HEADERS
 from app.project.errors import Unreachable
 from app.project.runtime import Runtime
 

@@ -60,7 +60,7 @@ def _timeline() -> rx.Component:
     )
     return rx.el.section(
         head,
-        rx.cond(JobState.is_line_open, timeline(JobState.line), rx.fragment()),
+        rx.cond(JobState.is_line_open, timeline(JobState.line)),
         class_name="ry-panel",
         aria_label="Timeline",
     )
@@ -89,7 +89,7 @@ def _why(on_enable: Enable) -> rx.Component:
         why_panel(JobState.why, on_enable),
         why_panel(JobState.why),
     )
-    return rx.cond(JobState.why.is_known & View["is_waiting"], panel, rx.fragment())
+    return rx.cond(JobState.why.is_known & View["is_waiting"], panel)
 
 
 def _plan() -> rx.Component:
@@ -105,7 +105,7 @@ def _plan() -> rx.Component:
         (JobState.kind, JobState.choose_kind),
         "/api/jobs/" + View["id"].to_string() + "/plan.json",
     )
-    return rx.cond(JobState.plan.is_known, panel, rx.fragment())
+    return rx.cond(JobState.plan.is_known, panel)
 
 
 def _job(on_enable: Enable) -> rx.Component:

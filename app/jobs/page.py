@@ -6,7 +6,6 @@ import reflex as rx
 
 from app.frame.layout import head, new_button, page
 from app.frame.route import Route
-from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.components.table import job_link, job_status
@@ -33,7 +32,7 @@ HEADS = (
 
 def _new_job() -> rx.Component:
     button = new_button("play", "New job", RunState.ask("PLAN", ""))
-    return rx.cond(SessionState.can_operate, button, rx.fragment())
+    return rx.cond(SessionState.can_operate, button)
 
 
 def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Component:
@@ -82,8 +81,8 @@ def _chips() -> rx.Component:
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
     return rx.fragment(
-        rx.cond(JobsState.runner_name != "", runner, rx.fragment()),
-        rx.cond(JobsState.changed != "any", changed, rx.fragment()),
+        rx.cond(JobsState.runner_name != "", runner),
+        rx.cond(JobsState.changed != "any", changed),
     )
 
 
@@ -179,9 +178,7 @@ def jobs() -> rx.Component:
     )
     return page(
         head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),
-        rx.el.div(
-            _views(), *_selects(), rx.el.span(class_name="grow hide-s"), saved_filters(), search, class_name="ry-bar"
-        ),
+        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",
         active="jobs",
@@ -189,4 +186,4 @@ def jobs() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load, SavedFiltersState.load]),)
+ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load]),)

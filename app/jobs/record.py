@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import guarded, number
+from app.http.api_routes import guarded, number
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import guarded, org_of, wanted
+from app.http.api_routes import guarded, org_of, wanted
 from app.jobs import record
 from app.jobs.log import routes as log
 from app.project.models import BrowserSession, Row

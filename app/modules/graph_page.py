@@ -17,7 +17,7 @@ def _step(step: rx.Var[StepView]) -> rx.Component:
 
 
 def _node(node: rx.Var[NodeView]) -> rx.Component:
-    changed = rx.cond(node["changed"] != "", rx.el.span("Inputs changed", class_name="t-amb"), rx.fragment())
+    changed = rx.cond(node["changed"] != "", rx.el.span("Inputs changed", class_name="t-amb"))
     return rx.el.a(
         rx.el.b(node["path"], class_name="ry-el"),
         changed,
@@ -82,7 +82,7 @@ def _rows() -> rx.Component:
     return rx.el.section(
         rx.el.div(rx.el.h2("Modules in order"), class_name="ry-ph"),
         table("Modules in order", heads(*labels), rx.foreach(State.graph["nodes"].to(list[NodeView]), _row)),
-        rx.cond(alone > 0, foot, rx.fragment()),
+        rx.cond(alone > 0, foot),
         class_name="ry-panel",
         aria_label="Modules in order",
     )

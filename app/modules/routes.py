@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import BadQuery, guarded, number
+from app.http.api_routes import BadQuery, guarded, number
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query
 from app.project.runtime import Runtime

@@ -93,7 +93,7 @@ def _source() -> rx.Component:
         about,
         (State.roots.length() + State.brought.length()) > 0,
         rx.cond(SessionState.can_operate, form, rx.el.p("An operator can read a source.", class_name="ry-pb mut")),
-        rx.cond(State.failure != "", problem, rx.fragment()),
+        rx.cond(State.failure != "", problem),
     )
 
 
@@ -106,7 +106,7 @@ def _root(root: rx.Var[RootRow]) -> rx.Component:
         on_change=lambda is_on: State.choose(folder, is_on),
         aria_label="Bring " + shown,
     )
-    note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"), rx.fragment())
+    note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"))
     return rx.el.tr(
         cell(tick),
         cell(
@@ -136,17 +136,17 @@ def _roots() -> rx.Component:
             "Folders that only other folders call are left out. Nothing is applied, old backends are only read."
         ),
         rx.el.span(class_name="grow"),
-        rx.cond(SessionState.can_operate, bring, rx.fragment()),
+        rx.cond(SessionState.can_operate, bring),
         class_name="ry-foot",
     )
     rows = table("Root modules", heads(*labels), rx.foreach(State.roots, _root))
     shown = _panel("2", "Root modules", about, False, rows, foot)
-    return rx.cond(State.roots.length() > 0, shown, rx.fragment())
+    return rx.cond(State.roots.length() > 0, shown)
 
 
 def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
     verdict = rx.badge(row["verdict"], color_scheme=row["color"].to(str), radius="full")
-    why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"), rx.fragment())
+    why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"))
     job = rx.cond(
         row["number"].to(int) > 0,
         rx.link(
@@ -184,9 +184,7 @@ def _states() -> rx.Component:
     rows = table("State and first plan", heads(*labels), rx.foreach(State.brought, _brought))
     is_done = State.proven == State.brought.length()
     return rx.cond(
-        State.brought.length() > 0,
-        rx.fragment(_panel("3", "State and first plan", about, is_done, rows), note),
-        rx.fragment(),
+        State.brought.length() > 0, rx.fragment(_panel("3", "State and first plan", about, is_done, rows), note)
     )
 
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import BadQuery, guarded, org_of
+from app.http.api_routes import BadQuery, guarded, org_of
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 

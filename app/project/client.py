@@ -18,13 +18,11 @@ from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachab
 from app.project.models import BrowserSession, Page, Query
 from app.project.settings import Settings
 from supabase import AsyncClient, AsyncClientOptions
+from wire.answers import is_passing
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
 # The database starts, stops or cannot be connected to.
 _AWAY_CODES = ("PGRST00", "08", "57P")
-# Conflicts with others, no room, a lock or a statement that took too long: the same may succeed in a moment. Not all of
-# class 40: a gateway's own 404 is passed on as a code as well.
-_BUSY_CODES = ("40001", "40P01", "53", "55P03", "57014")
 _BUSY = ("The database did not answer in time.", "Nothing was changed. Try again in a moment.")
 _OVER_CODES = {"bad_jwt", "session_not_found", "user_not_found"}
 AUTH_SILENT = ("The sign-in service did not answer.", "Try again in a moment.")
@@ -39,12 +37,13 @@ def to_app_error(error: APIError) -> AppError:
         return NotThere(message, hint, code)
     if code == "22P02":
         return NotThere("This link is not complete.", "A part of it is missing or changed.", code)
+    # RY429, too: a person reads how long to wait.
     if code.startswith("RY") or code in {"42501", "23505", "23514"}:
         return Refused(message, hint or "Nothing was changed.", code)
-    if code.startswith(_BUSY_CODES):
-        return Unreachable(*_BUSY)
-    if code.startswith(_AWAY_CODES) or (code.isdigit() and code.startswith("5")):
-        return Unreachable()
+    # A gateway's own status is passed on as a code.
+    status = int(code) if code.isdigit() and len(code) == len("404") else 0
+    if is_passing(status, code):
+        return Unreachable() if status or code.startswith(_AWAY_CODES) else Unreachable(*_BUSY)
     return Refused(message or "The database refused.", hint or "Nothing was changed.", code)
 
 

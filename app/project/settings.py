@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from wire import ports
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -21,7 +23,6 @@ class Settings:
     docs_directory: Path = Path("site")
     session_directory: Path | None = None
     session_key: str = field(default="", repr=False)
-    faults_socket: Path | None = None
     address_header: str = ""
     forwarding_key: str = field(default="", repr=False)
     request_timeout_seconds: float = 10.0
@@ -46,7 +47,6 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         address_header=env.get("RUNYARD_ADDRESS_HEADER", "").strip(),
         forwarding_key=env.get("RUNYARD_FORWARDING_KEY", ""),
         # Set by what starts the embedded stack with its demo, and by nothing else.
-        faults_socket=Path(env["RUNYARD_FAULTS_SOCKET"]) if env.get("RUNYARD_FAULTS_SOCKET") else None,
     )
 
 
@@ -57,7 +57,7 @@ def _origin(url: str) -> str:
 
 def _origins(env: Mapping[str, str]) -> tuple[str, ...]:
     """Name where the page may be opened: this machine, the address people use, and further ones."""
-    port = env.get("RUNYARD_DASHBOARD_PORT", "3000")
+    port = env.get("RUNYARD_DASHBOARD_PORT") or ports.DASHBOARD
     local = [f"http://{host}:{port}" for host in ("localhost", "127.0.0.1")]
     named = [env.get("RUNYARD_DASHBOARD_URL", ""), *env.get("RUNYARD_DASHBOARD_ORIGINS", "").split(",")]
     return tuple(dict.fromkeys(local + [origin for origin in map(_origin, named) if origin]))

@@ -4,12 +4,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.faults.offer import PAGE as FAULTS_PAGE
-from app.faults.offer import FaultsOfferState
 from app.frame.layout import head, new_button, page
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
-from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
@@ -45,11 +42,6 @@ def _head() -> rx.Component:
         href="/dashboard/events",
         class_name="hide-s",
     )
-    broken = rx.link(
-        rx.button(icon("skull"), "Break something", variant="surface", color_scheme="gray", tab_index=-1),
-        href=FAULTS_PAGE,
-        class_name="hide-s",
-    )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
@@ -57,8 +49,7 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    offered = rx.cond(FaultsOfferState.is_offered, broken, rx.fragment())
-    return head("Runners", text, offered, events, notes, rx.cond(SessionState.can_admin, add, rx.fragment()))
+    return head("Runners", text, events, notes, rx.cond(SessionState.can_admin, add))
 
 
 def _how_they_update() -> rx.Component:
@@ -94,7 +85,7 @@ def _alert_actions() -> rx.Component:
     by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
     offered = rx.cond(SessionState.outdated_by_job > 0, update, by_hand)
     is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
-    return rx.cond(is_offered, offered, rx.fragment())
+    return rx.cond(is_offered, offered)
 
 
 def _alert() -> rx.Component:
@@ -110,7 +101,7 @@ def _alert() -> rx.Component:
         role="status",
         custom_attrs={"data-accent-color": "amber"},
     )
-    return rx.cond(SessionState.outdated_count > 0, note, rx.fragment())
+    return rx.cond(SessionState.outdated_count > 0, note)
 
 
 def _preparing() -> rx.Component:
@@ -126,7 +117,7 @@ def _preparing() -> rx.Component:
         role="status",
         custom_attrs={"data-accent-color": "blue"},
     )
-    return rx.cond(RunnersState.preparing != "", note, rx.fragment())
+    return rx.cond(RunnersState.preparing != "", note)
 
 
 def _filter_item(label: str, value: str) -> rx.Component:
@@ -159,7 +150,7 @@ def _search() -> rx.Component:
 
 
 def _bar() -> rx.Component:
-    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), saved_filters(), _search(), class_name="ry-bar")
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
 
 
 def runners() -> rx.Component:
@@ -181,7 +172,7 @@ def runners() -> rx.Component:
             add_runner_sheet(),
             edit_dialog(),
             abort_question(),
-            rx.cond(SessionState.can_operate, bulk_question(), rx.fragment()),
+            rx.cond(SessionState.can_operate, bulk_question()),
         ],
     )
 
@@ -195,10 +186,8 @@ ROUTES = (
             AddRunnerState.come_back,
             BulkState.clear,
             RunnersState.load,
-            SavedFiltersState.load,
             AddRunnerState.open_for_path,
             FirstStepsState.load,
-            FaultsOfferState.load,
         ],
     ),
 )

@@ -49,13 +49,13 @@ def _actions() -> rx.Component:
         ),
     )
     acts = rx.el.div(
-        rx.cond(SessionState.can_admin, edit, rx.fragment()),
+        rx.cond(SessionState.can_admin, edit),
         drain,
-        rx.cond(has_token, rotate, rx.fragment()),
+        rx.cond(has_token, rotate),
         menu,
         class_name="ry-acts",
     )
-    return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts, rx.fragment())
+    return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts)
 
 
 def _head() -> rx.Component:

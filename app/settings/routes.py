@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import guarded
+from app.http.api_routes import guarded
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime

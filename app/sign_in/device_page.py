@@ -10,7 +10,7 @@ State = DeviceState
 
 
 def _problem() -> rx.Component:
-    return rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem"), rx.fragment())
+    return rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem"))
 
 
 def _ask() -> rx.Component:

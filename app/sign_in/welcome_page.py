@@ -24,11 +24,7 @@ def welcome() -> rx.Component:
             rx.el.small("People, runners and modules belong to it. You become its owner."),
             class_name="ry-f",
         ),
-        rx.cond(
-            WelcomeState.problem != "",
-            rx.el.p(WelcomeState.problem, role="alert", class_name="ry-problem"),
-            rx.fragment(),
-        ),
+        rx.cond(WelcomeState.problem != "", rx.el.p(WelcomeState.problem, role="alert", class_name="ry-problem")),
         submit("Create organisation", disabled=~WelcomeState.is_live),
         on_submit=WelcomeState.create,
         class_name="ry-form",

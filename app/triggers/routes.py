@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import BadQuery, guarded, org_of
+from app.http.api_routes import BadQuery, guarded, org_of
 from app.http.origins import own_address
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime

@@ -8,15 +8,10 @@ from urllib.parse import urlencode
 
 from cli.client.http import Connection, Reply
 from cli.errors import CommandError, NoAnswer, Refused, SignedOut
+from wire import answers
 
 PAGE = 1000
 UNAUTHORIZED = 401
-# Rate limits and timeouts on the way. Every 5xx is retried as well, from any sender: none of them refuses the request.
-PASSING_STATUSES = frozenset({408, 425})
-SERVER_ERROR = 500
-# Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006).
-PASSING_CODES = ("25006", "40", "53", "57", "08", "55P03", "PGRST00")
-SQLSTATE_LENGTH = 5
 # Auth's codes for a login that has ended.
 ENDED = frozenset({"session_not_found", "user_not_found", "refresh_token_not_found", "refresh_token_already_used"})
 AGAIN = "Try again in a moment."
@@ -103,29 +98,29 @@ def claims_of(token: str) -> dict[str, Any]:
 def refusal(what: str, reply: Reply) -> CommandError:
     """Raise the project's refusal: the database's and Auth's own message and hint, where there is one."""
     message, hint = said_by(reply)
+    code = _code(reply)
+    said = f"{what}: {message}{f' [{code}]' if code.startswith('RY') else ''}"
     if is_passing(reply):
-        return NoAnswer(f"{what}: {message}", hint or (AGAIN if _code(reply) else FAILED))
+        return NoAnswer(said, hint or (AGAIN if code else FAILED))
     if auth_code(reply) in ENDED:
         return SignedOut("This login was ended elsewhere, or by a new password.", "Sign in again: runyard login.")
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
-    code = _code(reply)
-    return Refused(f"{what}: {message}{f' [{code}]' if code.startswith('RY') else ''}", hint)
+    return Refused(said, hint)
 
 
 def is_passing(reply: Reply) -> bool:
     """Whether the same request may succeed in a moment: the reply does not refuse the request itself."""
-    is_failure = reply.status >= SERVER_ERROR or reply.status in PASSING_STATUSES
-    return reply.is_error and (is_failure or _code(reply).startswith(PASSING_CODES))
+    return reply.is_error and answers.is_passing(reply.status, _code(reply))
 
 
 def _code(reply: Reply) -> str:
-    """The code of the database, PostgREST or an edge function. Auth's may be the HTTP status, which is no SQLSTATE."""
+    """The code of the database, PostgREST, an edge function or Auth."""
     try:
         code = reply.json().get("code")
     except (NoAnswer, AttributeError):
         return ""
-    return code if isinstance(code, str) and len(code) >= SQLSTATE_LENGTH else ""
+    return code if isinstance(code, str) else ""
 
 
 def auth_code(reply: Reply) -> str:

@@ -14,9 +14,8 @@ from cli.errors import CommandError, NoAnswer, SignedOut
 EARLY_SECONDS = 30
 DEVICE = "/functions/v1/device-login"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-TOO_MANY = 429
-# Refusals of a renewal that do not end the login: two at the same moment, too many of them.
-NOT_ABOUT_LOGIN = frozenset({409, TOO_MANY})
+# A renewal at the same moment as another one does not end the login.
+CONFLICT = 409
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def poll_device(connection: Connection, key: str, device_code: str, ask: Ask) ->
         return None
     if said is not None:
         return _seen_here(connection, key, _session(complete(connection, key, said, ask)))
-    if reply.status == TOO_MANY or is_passing(reply) or "authorization_pending" in reply.text:
+    if is_passing(reply) or "authorization_pending" in reply.text:
         return None
     message, hint = said_by(reply)
     raise SignedOut(message, hint)
@@ -122,8 +121,7 @@ def _not_signed_in(grant: str, body: dict[str, str], reply: Reply) -> CommandErr
     if grant != "password" and isinstance(problem, SignedOut):
         return problem
     if grant == "password":
-        hint = "Wait, then try again." if reply.status == TOO_MANY else "Check the address, the password and the key."
-        return SignedOut(f"{body['email']} could not sign in. {said}", hint)
-    if reply.status in NOT_ABOUT_LOGIN:
+        return SignedOut(f"{body['email']} could not sign in. {said}", "Check the address, the password and the key.")
+    if reply.status == CONFLICT:
         return NoAnswer(said, AGAIN)
     return SignedOut(f"The login has expired. {said}", "Sign in again: runyard login.")

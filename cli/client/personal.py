@@ -5,8 +5,8 @@ from typing import Any
 
 from cli.client.api import is_passing, refusal, said_by
 from cli.client.http import Connection
-from cli.client.tokens import PERSONAL, TOKEN_LENGTH
 from cli.errors import SignedOut
+from wire.tokens import LENGTH, PERSONAL
 
 VARIABLE = "RUNYARD_TOKEN"
 GRANT = "urn:runyard:grant-type:personal-token"
@@ -22,7 +22,7 @@ def exchange(connection: Connection, token: str) -> dict[str, Any]:
     """Exchange a token for a login, its owner's address, and the project's publishable key."""
     if not is_personal(token):
         raise SignedOut("That is not a personal token.", f"It begins with {PERSONAL}. {HINT}")
-    if len(token) != len(PERSONAL) + TOKEN_LENGTH:
+    if len(token) != len(PERSONAL) + LENGTH:
         raise SignedOut("That personal token is incomplete or has extra characters.", f"Copy it again. {HINT}")
     body = {"grant_type": GRANT, "token": token}
     reply = connection.request("POST", "/functions/v1/service-account-token", {}, body)

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client.tokens import SERVICE_ACCOUNT, make_token
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 from cli.runners import wording
+from wire.tokens import SERVICE_ACCOUNT, make_token
 
 app = new_app("Service accounts: identities that runners and pipelines sign in with.")
 

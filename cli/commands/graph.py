@@ -1,11 +1,11 @@
-"""`runyard graph`: the order of modules, as a tree or for Graphviz."""
+"""`runyard graph`: the order of modules, as a tree."""
 
 from typing import Annotated
 
 import typer
 
 from cli.command import Here, command, new_app
-from cli.modules.graph import dot, tree
+from cli.modules.graph import tree
 
 app = new_app("The order of modules.")
 
@@ -14,11 +14,10 @@ app = new_app("The order of modules.")
 def graph(
     here: Here,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group; all modules without.")] = "",
-    as_dot: Annotated[bool, typer.Option("--dot", help="For Graphviz: runyard graph --dot | dot -Tsvg.")] = False,
 ) -> None:
     """Draw which module depends on which."""
     found = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))
     if here.printer.as_json:
         here.printer.document(found)
     else:
-        print((dot if as_dot else tree)(found["modules"], found["dependencies"]) or "No modules.")
+        print(tree(found["modules"], found["dependencies"]) or "No modules.")

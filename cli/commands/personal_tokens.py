@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client.tokens import make_personal_token
 from cli.command import Here, command, new_app
+from wire.tokens import make_personal_token
 
 app = new_app("Tokens with which your own programs act as you: RUNYARD_TOKEN, or `runyard login --token -`.")
 PAGE = "Account → Personal tokens"

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from cli.client.organization import Row
-from cli.client.tokens import make_token
 from cli.command import Here, command, new_app
 from cli.runners import wording
+from wire.tokens import make_token
 
 app = new_app("Register, list and look after the runners of an organisation.")
 

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from wire import ports
+
 # The one file of a build that names the address the page connects to.
 ADDRESS_FILES = "assets/reflex-env-*.js"
 # Every page is built for this one, and then moved: the address changes no file's name.
-BUILT_ADDRESS = "http://localhost:3000"
+BUILT_ADDRESS = f"http://localhost:{ports.DASHBOARD}"
 KEPT = 3
 
 

@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cli.folders import cache_folder, default_home
+from wire import ports
 
 
 class DashboardSettings(BaseSettings):
@@ -17,7 +18,7 @@ class DashboardSettings(BaseSettings):
     home: Path = Field(default_factory=default_home, description="Folder for what was built")
     host: str = Field(default="127.0.0.1", description="Address the dashboard listens on")
     port_offset: int = Field(default=0, ge=0, le=10000, description="Added to every port")
-    dashboard_base: int = Field(default=3000, description="Port of the dashboard")
+    dashboard_base: int = Field(default=ports.DASHBOARD, description="Port of the dashboard")
     dashboard_address: str = Field(
         default="",
         validation_alias=AliasChoices("dashboard_address", "RUNYARD_DASHBOARD_URL"),

@@ -65,8 +65,8 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
     )
 
 
-def dashboard_part(settings: Settings, secrets: Secrets, faults: Path | None = None) -> Part:
-    """The dashboard as production serves it; the first start builds the page. `faults` is where it asks to break something."""
+def dashboard_part(settings: Settings, secrets: Secrets) -> Part:
+    """The dashboard as production serves it; the first start builds the page."""
     client = {
         # Not the public address: a container or a firewall may not let this machine reach it.
         "SUPABASE_URL": f"http://127.0.0.1:{settings.gateway_port}",
@@ -74,8 +74,6 @@ def dashboard_part(settings: Settings, secrets: Secrets, faults: Path | None = N
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "RUNYARD_FORWARDING_KEY": secrets.forwarding_key,
     }
-    if faults is not None:
-        client["RUNYARD_FAULTS_SOCKET"] = str(faults)
     return Part(
         "dashboard",
         lambda: [sys.executable, "-m", "cli", "dashboard"],

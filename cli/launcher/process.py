@@ -24,7 +24,7 @@ CHUNK_BYTES = 65536
 
 
 class PartStatus(StrEnum):
-    """The status of a part, as `stack status` shows it."""
+    """The status of a part, as `runyard status` shows it."""
 
     STARTING = "starting"
     HEALTHY = "healthy"
@@ -61,11 +61,6 @@ class PartRunner:
         self._delay = FIRST_DELAY_SECONDS
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def pid(self) -> int:
-        """The process now; 0 before the first."""
-        return self.process.pid if self.process is not None else 0
 
     async def start(self) -> None:
         """Start and return when healthy; raise when it will not become so."""

@@ -7,17 +7,8 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from cli.client.api import Api
-from cli.client.http import Connection
 from cli.launcher.demo import Demo, prepare_demo
-from cli.launcher.demo.prepare import OWN
-from cli.launcher.faults.books import Books
-from cli.launcher.faults.breaker import Breakable, Breaker
-from cli.launcher.faults.line import Line
-from cli.launcher.faults.switch import Switch, socket_path
-from cli.launcher.faults.work import Work
 from cli.launcher.journal import Journal
 from cli.launcher.notifier import POLL_EVERY_SECONDS, Notifier
 from cli.launcher.parts import dashboard_part, functions_part, gateway_part, postgres_part
@@ -59,8 +50,6 @@ class Supervisor:
         self.files = RunFiles(settings)
         self.cluster = find_cluster(settings, secrets)
         self.runners: list[PartRunner] = []
-        self.line = Line(settings.gateway_port)
-        self.faults: Switch | None = None
         self.started_at = time.time()
         self._end = asyncio.Event()
 
@@ -135,7 +124,7 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 # Building the page takes longest and needs none of the others.
                 if self.wanted.dashboard:
-                    group.create_task(self._start_part(dashboard_part(self.settings, self.secrets, self._faults_path)))
+                    group.create_task(self._start_part(dashboard_part(self.settings, self.secrets)))
                 services = group.create_task(self._start_services())
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
@@ -153,39 +142,14 @@ class Supervisor:
 
     async def _start_demo(self) -> Demo | None:
         try:
-            await self.line.open()
-            demo = await prepare_demo(self.settings, self.secrets, self.line.url)
+            demo = await prepare_demo(self.settings, self.secrets)
         except Exception as error:  # noqa: BLE001 - a person may have changed anything in it; the product must still start
             self.journal.note("demo", f"left out, it could not be prepared: {error or type(error).__name__}")
             return None
         if demo.note:
             self.journal.note("demo", demo.note)
         await asyncio.gather(*(self._start_part(part) for part in demo.parts))
-        if any(part.name == f"runner {OWN}" for part in demo.parts):
-            await self._offer_faults()
         return demo
-
-    @property
-    def _faults_path(self) -> Path | None:
-        """Only the demo can be broken."""
-        return socket_path(self.settings.run_folder) if self.wanted.demo else None
-
-    async def _offer_faults(self) -> None:
-        if self._faults_path is None:
-            self.journal.note(
-                "demo", "“Break something” is left out: the state folder's name is too long for a socket."
-            )
-            return
-        parts = Breakable(
-            self._runner(f"runner {OWN}"), self._runner("postgres"), self.line, self.settings.drill_seconds
-        )
-        breaker = Breaker(parts, Books(self._owner_url, self.started_at), self.journal)
-        self.faults = Switch(self._faults_path, breaker, self._work_of)
-        await self.faults.open()
-
-    def _work_of(self, token: str) -> Work:
-        """Return the actions of somebody in the demo organisation, by their own token."""
-        return Work(Api(Connection(self.settings.url), self.secrets.publishable_key, token))
 
     async def _start_part(self, part: Part) -> None:
         await self._wait_for_port(part.name)
@@ -267,11 +231,8 @@ class Supervisor:
     async def _stop(self) -> None:
         if self.runners:
             self.journal.say("Stopping…")
-        if self.faults is not None:
-            await self.faults.close()
         for runner in sorted(self.runners, key=lambda runner: STOP_LAST.get(runner.part.name, 0)):
             await runner.stop()
-        await self.line.close()
         if self.runners:
             self.journal.say(f"Stopped. Everything is kept; `{command('up')}` continues from here.")
 

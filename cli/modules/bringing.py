@@ -11,9 +11,9 @@ import typer
 
 from cli.command import Here
 from cli.errors import CommandError, Usage
-from cli.modules.discovery import Root, find_roots, propose_paths
 from cli.modules.repository import Repository
 from cli.output import say
+from wire.discovery import Root, find_roots, propose_paths
 
 COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "workspaces", "note")
 TAKEN = "There is a module at this path already."

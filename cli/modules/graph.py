@@ -1,4 +1,4 @@
-"""Dependencies as text: a tree for people, DOT for programs that draw."""
+"""Dependencies as a tree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -37,18 +37,3 @@ def label(module: Row) -> str:
     """A module's path, and which of its inputs have changed."""
     changed = module.get("changed_inputs") or []
     return f"{module['path']}  (inputs changed: {', '.join(changed)})" if changed else str(module["path"])
-
-
-def dot(modules: Sequence[Row], dependencies: Sequence[Row]) -> str:
-    """The graph in Graphviz' language."""
-    lines = ["digraph dependencies {", "  rankdir=LR;"]
-    lines += [f"  {_quoted(each['path'])};" for each in modules]
-    for each in dependencies:
-        names = ", ".join(f"{output} → {name}" for name, output in sorted(each["bindings"].items()))
-        about = f" [label={_quoted(names)}]" if names else ""
-        lines.append(f"  {_quoted(each['producer'])} -> {_quoted(each['consumer'])}{about};")
-    return "\n".join([*lines, "}"])
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,7 +10,7 @@ from cli.client.organization import Row
 from cli.command import Here
 from cli.errors import CommandError
 from cli.modules.bringing import TAKEN, Proposal
-from cli.modules.discovery import Root
+from wire.discovery import Root
 
 Follow = Callable[[Row], Row]
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cli.errors import CommandError, Missing
-from cli.modules.discovery import Root, only_folder, slug
+from wire.discovery import Root, only_folder, slug
 
 GIT_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 # A module has 1 MiB for code and inputs together.

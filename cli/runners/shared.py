@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cli.client.api import Api
-from cli.client.tokens import NewToken, make_token
 from cli.errors import CommandError, Missing
+from wire.tokens import NewToken, make_token
 
 
 class SharedRunner(BaseModel):

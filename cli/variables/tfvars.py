@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from cli.errors import CommandError
-from cli.modules.hcl_blocks import string_end
+from wire.hcl_blocks import string_end
 
 _BLANK = re.compile(r"(?:\s|\#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _NAME = re.compile(r'"?(?P<name>[A-Za-z_][\w-]*)"?[^\S\n]*=(?!=)[^\S\n]*')

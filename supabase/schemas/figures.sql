@@ -99,20 +99,12 @@ create table private.rolled_hours (
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
 
--- The size of private.waits_hourly that so many seconds have.
-create function private.wait_size(p_seconds double precision) returns smallint
-language sql immutable set search_path = '' as $$
-  select width_bucket(ln(greatest(p_seconds, 0.01)), ln(0.01::double precision), ln(1e6::double precision),
-    200)::smallint
-$$;
-
 -- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
-    -- As private.wait_size() counts, which costs ten times as much when it is called for each job.
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
@@ -307,53 +299,6 @@ comment on function private.fleet_stats is
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
--- The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each
--- 24th of the span.
-create function private.busiest_parts(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    with job as materialized (
-      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
-      select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
-        split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
-        case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
-        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy,
-        width_bucket(date_part('epoch', j.finished_at), date_part('epoch', p_from), date_part('epoch', p_to), 24) as bin
-      from public.provision_jobs as j where j.org_id = p_org and j.finished_at >= p_from
-    ), part as (
-      select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
-        nullif(case grouping(j.top) when 1 then j.worker_name else j.top end, '') as name, count(*) as jobs,
-        count(*) filter (where j.status = 'FAILED') as failed,
-        count(*) filter (where j.status = 'SUCCEEDED') as succeeded, sum(j.busy) as busy,
-        -- As of the whole: the wait that 95 of 100 jobs did not exceed, by its size.
-        private.wait_seconds(private.wait_size(percentile_disc(0.95) within group (order by j.wait)
-          filter (where j.wait is not null))) as p95
-      from job as j group by grouping sets ((j.worker_id, j.worker_name), (j.top))
-    ), ranked as (
-      select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
-        count(*) over (partition by p.kind) as parts
-      from part as p where p.name is not null
-    ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
-      select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
-        select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
-        from job as j where j.wait is not null
-          and j.worker_name in (select r.name from ranked as r where r.kind = 'runner' and r.place <= 20)
-        group by j.worker_id, j.worker_name, j.bin
-        union all
-        select 'group', null, j.top, j.bin, avg(j.wait) from job as j where j.wait is not null group by j.top, j.bin
-      ) as s group by s.kind, s.id, s.name
-    )
-    select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
-      'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
-      'busy', r.busy / date_part('epoch', p_to - p_from), 'waits', coalesce(d.waits, '{}'))
-        order by r.kind, r.place), '[]')
-    from ranked as r left join drawn as d on d.kind = r.kind and d.name = r.name and d.id is not distinct from r.id
-    where r.place <= 20);
-end;
-$$;
-
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
 language sql stable set search_path = '' as $$
@@ -400,14 +345,12 @@ begin
             order by x.at)
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
-      'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: the figure is about jobs that wait now.
-      'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
+      'marks', private.figure_marks(p_org, v_from, v_to)));
 end;
 $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
-  'whole, the runners and groups that waited longest, and the releases and outages of that time. Members.';
+  'whole, and the releases and outages of that time. Members.';
 grant execute on function private.fleet_figures to authenticated;
 
 -- ## figures for a monitoring system

@@ -64,7 +64,7 @@ begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
   if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
-    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+    perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
   end if;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
   values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'

@@ -565,7 +565,7 @@ declare
 begin
   perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
-    perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
+    perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
   v_rule.org_id := p_org;
   v_rule.path := '';

@@ -90,7 +90,7 @@ declare
 begin
   perform private.need('git.manage', p_org);
   if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
-    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+    perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
   end if;
   v_new.org_id := p_org;
   v_new.poll_seconds := 300;

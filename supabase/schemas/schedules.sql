@@ -308,7 +308,7 @@ declare
 begin
   perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
-    perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
+    perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
   end if;
   v_new.org_id := p_org;

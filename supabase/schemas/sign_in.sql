@@ -192,7 +192,7 @@ begin
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
   if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
-    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+    perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
   if p_role is null and p_path <> '' then

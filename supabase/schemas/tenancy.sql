@@ -444,7 +444,7 @@ begin
       'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+    perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;

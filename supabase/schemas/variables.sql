@@ -119,6 +119,16 @@ language sql immutable set search_path = '' as $$
       and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
 $$;
 
+-- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
+-- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
+-- migration` writes this pattern into wire/forbidden_variables.py.
+create function private.forbidden_variables() returns text
+language sql immutable set search_path = '' as $$
+  select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
+    '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
+    '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
+$$;
+
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
 language plpgsql stable set search_path = '' as $$
@@ -133,6 +143,11 @@ begin
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
       'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
       'expression.');
+  end if;
+  if p_variable.kind = 'env' and p_variable.name ~* private.forbidden_variables() then
+    perform private.fail('RY422', format('A job may not set "%s".', left(p_variable.name, 200)),
+      'It would change how the engine or the runner itself works. Choose another name, or set it where the runner is '
+      'started.');
   end if;
   if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
     and k.org_id = p_variable.org_id and k.retired_at is null) then

@@ -34,24 +34,6 @@ def test_a_span_is_drawn_in_so_many_points_and_counted_as_a_whole(busy: Organiza
     assert sum(point["jobs"] for point in figures["points"]) == figures["whole"]["jobs"] == 200
     assert [figures["whole"][share] for share in ("p50", "p95", "p99")] == pytest.approx([3, 3, 3], rel=0.05)
     assert figures["whole"]["failed"] == sum(point["failed"] for point in figures["points"]) == 20
-    runners = [part["name"] for part in figures["parts"] if part["kind"] == "runner"]
-    assert sorted(runners) == ["runner-0", "runner-1"]
-    assert [(part["name"], part["jobs"]) for part in figures["parts"] if part["kind"] == "group"] == [("bulk", 200)]
-    waits = [wait for part in figures["parts"] for wait in part["waits"].values()]
-    assert len(waits) >= len(figures["parts"])
-    assert waits == pytest.approx([3] * len(waits))
-
-
-def test_the_wait_of_the_only_group_is_the_wait_of_the_whole(busy: Organization) -> None:
-    # 10 of 200 jobs waited long: an average of the two beside the limit would be neither's wait.
-    busy.world.owner.connection.execute(
-        "update public.provision_jobs set queued_at = claimed_at - interval '800 seconds' where id in"
-        " (select id from public.provision_jobs where org_id = %s order by id limit 10)",
-        [busy.id],
-    )
-    figures = busy.owner.call("fleet_figures", p_org=busy.id, p_hours=24)
-    (group,) = [part for part in figures["parts"] if part["kind"] == "group"]
-    assert group["p95"] == figures["whole"]["p95"] < 4
 
 
 def test_releases_and_outages_of_the_time_are_marked(world: World, org: Organization) -> None:

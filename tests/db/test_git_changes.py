@@ -158,5 +158,5 @@ def test_an_app_is_begun_by_admins_completed_once_and_removed(world: World, org:
         org.owner.call("remove_git_app", p_app=app)
     for _ in range(20):
         org.owner.call("start_git_app", p_org=org.id, p_state_hash=digest)
-    with refused("RY429", "An organisation has at most 20 GitHub Apps."):
+    with refused("RY413", "An organisation has at most 20 GitHub Apps."):
         org.owner.call("start_git_app", p_org=org.id, p_state_hash=digest)

@@ -176,7 +176,7 @@ def test_an_organisation_has_a_limited_number_of_repositories(world: World, org:
         "select %s, 'generic', 'x', 'x/' || n, 'x' from generate_series(1, 1000) as n"
     )
     world.owner.connection.execute(many, [org.id])
-    with refused("RY429", "An organisation has at most 1,000 repositories."):
+    with refused("RY413", "An organisation has at most 1,000 repositories."):
         org.owner.call("connect_repository", p_org=org.id, p_spec={})
 
 

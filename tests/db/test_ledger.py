@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cli.launcher.faults.books import LEDGER
 from tests.db.world import Organization, Runner, World, sha256
+from tests.faults.ledger import LEDGER
 
 PROMISES = {
     "lost", "double_applied", "zombie_accepted", "log_gaps", "state_lost", "kept_aside", "called_failed", "eaten",

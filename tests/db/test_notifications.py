@@ -351,7 +351,7 @@ def test_a_wrong_rule_is_refused(org: Organization, spec: dict[str, Any], code: 
 def test_the_number_of_rules_of_an_organisation_is_limited(org: Organization) -> None:
     for _ in range(200):
         rule(org, "job.failed")
-    with refused("RY429", "An organisation has at most 200 rules."):
+    with refused("RY413", "An organisation has at most 200 rules."):
         rule(org, "job.failed")
 
 

@@ -138,5 +138,5 @@ def test_invalid_foreign_and_surplus_tokens_are_refused(world: World, org: Organ
         make(org.acting(org.account("admin")), secret + "2")
     for number in range(49):
         make(org.owner, f"{secret} {number}")
-    with refused("RY429", "You have 50 personal tokens, which is the limit."):
+    with refused("RY413", "You have 50 personal tokens, which is the limit."):
         make(org.owner, f"{secret} more")

@@ -264,7 +264,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "The options must be a JSON object.",
         lambda org: org.owner.call("update_worker", p_worker=org.worker("r1"), p_options=["name"]),
     ),
-    "the 21st organisation": ("RY429", "You own 20 organisations", found_another),
+    "the 21st organisation": ("RY413", "You own 20 organisations", found_another),
     "a secret in clear": ("RY422", "The hash of the link's secret is not a SHA-256", invite(secret="secret")),
     "no address": ("RY422", "That is not an email address.", invite(email="nobody")),
     "withdrawing twice": ("RY409", "This invitation was already accepted or withdrawn.", withdraw_twice),

@@ -307,5 +307,5 @@ def test_the_number_of_schedules_of_an_organisation_is_limited(world: World, org
         [org.id],
     )
     schedule(org, "a")
-    with refused("RY429", "An organisation has at most 5,000 schedules."):
+    with refused("RY413", "An organisation has at most 5,000 schedules."):
         schedule(org, "a")

@@ -4,7 +4,16 @@ import psycopg
 import pytest
 
 from tests.support.database import Database
-from tests.support.schemas import API_FILE, SUPABASE, api_text, catalogue, load_schemas, schema_files
+from tests.support.schemas import (
+    API_FILE,
+    FORBIDDEN_FILE,
+    SUPABASE,
+    api_text,
+    catalogue,
+    forbidden_text,
+    load_schemas,
+    schema_files,
+)  # fmt: skip
 
 OURS = "('public', 'private')"
 
@@ -24,6 +33,10 @@ def test_migrations_lead_to_the_schemas(desired: Database, database: Database) -
 
 def test_wrappers_are_generated_from_the_bodies(desired: Database) -> None:
     assert (SUPABASE / "schemas" / API_FILE).read_text() == api_text(desired.url), "run `make migration NAME=…`"
+
+
+def test_the_runners_list_of_forbidden_variables_is_generated(desired: Database) -> None:
+    assert FORBIDDEN_FILE.read_text() == forbidden_text(desired.url), "run `make migration NAME=…`"
 
 
 def test_every_file_is_in_the_reading_order() -> None:

@@ -319,3 +319,19 @@ def test_the_users_of_a_variable_are_modules_that_get_it_and_people_who_run_them
     assert users["modules"] == ["a/d"]
     assert {each["role"] for each in users["members"]} == {"owner", "operator"}
     assert (users["accounts"], users["runners"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LD_PRELOAD", "PATH", "path", "HOME", "TMPDIR", "ENV", "TF_WORKSPACE", "TF_DATA_DIR", "TF_INPUT", "NODE_OPTIONS",
+     "TF_HTTP_PASSWORD", "PULUMI_HOME", "PULUMI_BACKEND_URL", "BASH_ENV", "GIT_SSH_COMMAND", "Tf_Cli_Args_plan"],
+)  # fmt: skip
+def test_a_variable_that_every_job_would_refuse_cannot_be_set(org: Organization, name: str) -> None:
+    with refused("RY422", f'A job may not set "{name}".'):
+        put(org, MODULE, name, "x", "env")
+    assert put(org, MODULE, name, "x")["kind"] == "input", "an input of that name is the module's own"
+
+
+@pytest.mark.parametrize("name", ["PATHS", "HOMEPAGE", "TF_LOG", "MY_PATH", "PULUMI_CONFIG_PASSPHRASE", "NODES"])
+def test_a_variable_with_a_similar_name_can_be_set(org: Organization, name: str) -> None:
+    assert put(org, MODULE, name, "x", "env")["name"] == name

@@ -29,7 +29,6 @@ PAGES = {
     "/dashboard/modules?path=payments": "in the order they are tried",
     "/dashboard/figures": "Queue wait",
     "/dashboard/events": "payments/ledger",
-    "/dashboard/break-something": "Nothing may be broken here",
     "/dashboard/account": "Sign-in",
     "/dashboard/settings/members": "Members",
     "/dashboard/settings/cloud-identities": "Cloud identities",

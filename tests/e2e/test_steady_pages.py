@@ -363,7 +363,6 @@ def test_tables_fit_beside_their_rail_and_from_a_phone_to_a_desk(
     page = open_as(person)
     for path, shown, widths in (
         (f"runners/{runner.worker['id']}", "undeclared", [1280]),
-        ("figures", "By group", [1280]),
         ("jobs", "vpc-eu-central", [730, 770]),
     ):
         page.goto(f"/dashboard/{path}")

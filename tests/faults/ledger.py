@@ -1,6 +1,6 @@
 """The ledger of SECURITY.md: after a fault run, what was promised and what came of it.
 
-What the database knows it counts itself (cli/launcher/faults/ledger.sql); what only the engine knows, by its own book, is added here.
+What the database knows it counts itself (ledger.sql); what only the engine knows, by its own book, is added here.
 """
 
 import sys
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from cli.launcher.faults.books import LEDGER
 from tests.integration.worker_bench import TERMINAL, Bench
 
+LEDGER = Path(__file__).with_name("ledger.sql").read_text(encoding="utf-8")
 COUNTED = (
     "zombie_accepted", "log_gaps", "state_lost", "kept_aside", "called_failed", "eaten", "stuck", "unreplayable",
 )  # fmt: skip

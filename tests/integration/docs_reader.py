@@ -42,6 +42,7 @@ PLACEHOLDERS = {
     "runyard variables seal ": "echo swordfish | runyard variables seal ",
     "<user id>": "{user}",
     "<device id>": "{device}",
+    "kill -9 <pid>": "kill -9 $RUNNER; wait $RUNNER || true",
     "https://git.example.com/": "file://{folder}/git/",
     ".venv/bin/": "",
     "acme": "{slug}",
@@ -104,8 +105,8 @@ trap 'echo "${{BASH_SOURCE[0]}}:$LINENO: exit code $?: $BASH_COMMAND" >&2' ERR
 make() {{ command make --silent --directory={PROJECT} PY={sys.executable} SETUP=true "$@"; }}
 runyard-worker() {{
   [ "$1" = run ] || {{ command runyard-worker "$@"; return; }}
-  [ -e runs ] || {{ command runyard-worker "$@" > runs 2>&1 & }}
-  until grep -q "doorbell is connected" runs; do kill -0 $! || {{ cat runs; return 1; }}; sleep 0.1; done
+  kill -0 "${{RUNNER:-none}}" 2> kills || {{ command runyard-worker "$@" > runs 2>&1 & RUNNER=$!; }}
+  until grep -q "doorbell is connected" runs; do kill -0 "$RUNNER" || {{ cat runs; return 1; }}; sleep 0.1; done
 }}
 """
 

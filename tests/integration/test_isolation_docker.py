@@ -52,14 +52,15 @@ def image() -> str:
         pytest.skip(f"no Docker here, or no image {IMAGE}: docker build --file deploy/Dockerfile --tag {IMAGE} .")
     name = f"{IMAGE}-isolation"
     target = "$(/opt/runyard/bin/python -c 'import worker; print(worker.__path__[0])')"
-    steps = f"rm -rf {target}/* && cp -r /src/worker/. {target} && rm -rf /src"
-    recipe = f"FROM {IMAGE}\nUSER 0\nCOPY worker /src/worker\nRUN {steps}\nUSER 10001\n"
+    steps = f"rm -rf {target} $(dirname {target})/wire && cp -r /src/* $(dirname {target}) && rm -rf /src"
+    recipe = f"FROM {IMAGE}\nUSER 0\nCOPY wire /src/wire\nCOPY worker /src/worker\nRUN {steps}\nUSER 10001\n"
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         facts = tarfile.TarInfo("Dockerfile")
         facts.size = len(recipe)
         archive.addfile(facts, io.BytesIO(recipe.encode()))
-        archive.add(PROJECT / "worker", "worker", filter=lambda each: None if "__pycache__" in each.name else each)
+        for package in ("wire", "worker"):
+            archive.add(PROJECT / package, package, filter=lambda each: None if "__pycache__" in each.name else each)
     built = docker("build", "--tag", name, "-", input=context.getvalue())
     assert built.returncode == 0, built.stderr.decode()
     return name

@@ -12,7 +12,7 @@ ENGINE_FILES = r"test_(worker_engines|worker_network|parts_away|docs_run|upgrade
 # A marker, the fixtures that mean it, and the paths of tests that mean it.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),
-    ("engine", frozenset({"bench", "cloud", "demo", "served"}), ENGINE_FILES),
+    ("engine", frozenset({"bench", "cloud", "served"}), ENGINE_FILES),
     ("docker", frozenset({"docker", "real_docker"}), r"docker"),
     ("kubernetes", frozenset({"real_kubernetes"}), r"kubernetes|_eks"),
     ("gitea", frozenset({"real_gitea"}), r"$^"),

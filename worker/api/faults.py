@@ -3,16 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from wire.answers import is_passing
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired, WorkerError
 from worker.exit_codes import ExitCode
 
 _EXPIRED_TOKEN = frozenset({"PGRST301", "PGRST303", "UNAUTHORIZED_INVALID_JWT_FORMAT"})
-# Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006: a full
-# disk, a failover): the same call may succeed in a moment.
-_PASSING_STATES = ("25006", "40", "53", "57", "08", "55P03", "PGRST00")
-# A project that is restricted until a bill is paid (402), a busy or hurried one. Every 5xx passes as well, whatever the
-# code beside it: an edge function that failed (RY500), is busy (RY503) or has used up its time (546), a gateway's own.
-_PASSING_STATUSES = frozenset({402, 408, 425, 429})
 
 
 def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> WorkerError:
@@ -28,7 +23,7 @@ def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> W
         return Locked(message, **about)
     if code in _EXPIRED_TOKEN or (status == 401 and not code.startswith("RY")):
         return TokenExpired(message, **about)
-    if code == "RY429" or code.startswith(_PASSING_STATES) or status in _PASSING_STATUSES or status >= 500:
+    if is_passing(status, code):
         return Retryable(message, retry_after_seconds=_retry_after(headers), **about)
     return Rejected(message, **about)
 

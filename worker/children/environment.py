@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from wire.forbidden_variables import PATTERN
 from worker.errors import JobFailed
-from worker.settings.passing import is_passed
+from worker.settings.passed_variables import is_passed
 
 ALLOWED_NAMES = frozenset((
     "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -20,15 +21,7 @@ ALLOWED_PREFIXES = (
     "TF_VAR_", "TF_TOKEN_",
 )  # fmt: skip
 
-FORBIDDEN_PREFIXES = (
-    "LD_", "DYLD_", "PYTHON", "GIT_", "TF_CLI_ARGS", "TF_HTTP_", "WORKER_", "RUNYARD_", "SUPABASE_", "PERL5", "RUBY",
-    "NODE_", "BASH_FUNC_", "PULUMI_BACKEND",
-)  # fmt: skip
-FORBIDDEN_NAMES = frozenset((
-    "PATH", "TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT",
-    "TF_WORKSPACE", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "HOME", "TMPDIR", "PULUMI_HOME",
-    "GODEBUG", "GCONV_PATH",
-))  # fmt: skip
+_FORBIDDEN = re.compile(PATTERN, re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SENSITIVE = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PRIVATE|CREDENTIAL|API_?KEY|ACCESS_?KEY|(^|_)KEY$|(^|_)PAT$", re.IGNORECASE
@@ -82,8 +75,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_allowed(name: str) -> bool:
-    upper = name.upper()
-    return bool(_NAME.match(name)) and upper not in FORBIDDEN_NAMES and not upper.startswith(FORBIDDEN_PREFIXES)
+    return bool(_NAME.match(name)) and not _FORBIDDEN.search(name)
 
 
 def _text(value: object) -> str:

@@ -1,20 +1,14 @@
 """The database's side of a lifecycle job: every call is fenced by the job's attempt."""
 
 import asyncio
-import secrets
-import string
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import bcrypt
-
+from wire.tokens import make_token
 from worker.api.replies import JobRef
 from worker.api.server import Server
 from worker.errors import JobFailed
 
-TOKEN_ALPHABET = string.ascii_letters + string.digits
-TOKEN_LENGTH = 43
-COST = 10
 POLL_SECONDS = 2.0
 DRAIN_PATIENCE_SECONDS = 3600.0
 
@@ -38,12 +32,11 @@ class ServerTargetStore:
 
     async def register_token(self) -> str:
         """Make a token, store its hash for the target, and return it."""
-        token = "ryw_" + "".join(secrets.choice(TOKEN_ALPHABET) for _ in range(TOKEN_LENGTH))
-        self._remember(token)
-        digest = await asyncio.to_thread(bcrypt.hashpw, token.encode(), bcrypt.gensalt(COST))
-        arguments = {**self._which, "p_token_hash": digest.decode(), "p_token_hint": token[-4:]}
+        token = await asyncio.to_thread(make_token)
+        self._remember(token.text)
+        arguments = {**self._which, "p_token_hash": token.hash, "p_token_hint": token.hint}
         await self._server.call("worker_target_token", arguments)
-        return token
+        return token.text
 
     async def record_cloud(self, facts: dict[str, Any]) -> None:
         """Store ARNs and counts beside the runner."""

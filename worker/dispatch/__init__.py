@@ -2,6 +2,6 @@
 
 from worker.dispatch.base import Dispatcher, Execution
 from worker.dispatch.choose import dispatcher_for
-from worker.dispatch.order import Order
+from worker.dispatch.executor_order import Order
 
 __all__ = ["Dispatcher", "Execution", "Order", "dispatcher_for"]

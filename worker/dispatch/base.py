@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from worker.dispatch.order import Order
+from worker.dispatch.executor_order import Order
 
 # The executor no longer exists and its exit code is unknown.
 LOST = -1

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
-from worker.dispatch.order import COMMAND, Order, whole_environment
+from worker.dispatch.executor_order import COMMAND, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings

@@ -13,8 +13,8 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
 from worker.dispatch.cluster import configuration_for
+from worker.dispatch.executor_order import Order
 from worker.dispatch.manifests import job_manifest, secret_manifest
-from worker.dispatch.order import Order
 from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
 from worker.errors import RunnerUnfit
 from worker.exit_codes import ExitCode

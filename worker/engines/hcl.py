@@ -9,11 +9,11 @@ from typing import Any
 
 from packaging.version import Version
 
+from wire.hcl_blocks import remote_states
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import follow_apply
-from worker.engines.hcl_blocks import remote_states
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of

@@ -4,10 +4,10 @@ import asyncio
 import json
 from typing import Any
 
+from wire.hcl_blocks import STATE_FILE, Facts, read_facts
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
-from worker.engines.hcl_blocks import STATE_FILE, Facts, read_facts
 from worker.engines.plugin_cache import provider_cache
 from worker.engines.state_lock import lock_info
 from worker.enums import EngineName, JobType, StateHome

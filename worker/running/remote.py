@@ -16,7 +16,7 @@ from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_at
 from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution
-from worker.dispatch.order import Order, executor_name, passed_variables
+from worker.dispatch.executor_order import Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
 from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.exit_codes import ExitCode

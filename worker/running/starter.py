@@ -18,7 +18,7 @@ from worker.enums import CancelKind, JobStatus, JobType
 from worker.errors import RunnerUnfit, WorkerError
 from worker.fitness import Fitness, no_directory
 from worker.process_status import ProcessStatus
-from worker.running.attempt import Attempt
+from worker.running.attempt_runner import Attempt
 from worker.running.remote import LetGo, RemoteAttempt
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import get_logger

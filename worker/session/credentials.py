@@ -9,7 +9,7 @@ from worker.api.transport import Transport
 from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
 from worker.logs.known_secrets import KnownSecrets
-from worker.session.asking import ask
+from worker.session.credential_requests import ask
 from worker.settings import Settings
 from worker.vaults import FILE, read_secret, run_command
 

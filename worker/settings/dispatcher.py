@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from worker.settings.base import BindList, ObjectList, Section, WordList, WordMap
-from worker.settings.passing import PassedNames
+from worker.settings.passed_variables import PassedNames
 from worker.settings.sizes import parse_bytes
 
 VARIABLE_PREFIX = "RUNYARD_JOB_DISPATCHER_"

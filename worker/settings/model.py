@@ -12,7 +12,7 @@ from worker.settings.base import HomePath, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.isolation import IsolationSettings
 from worker.settings.levels import LogLevelName, parse_level
-from worker.settings.passing import PassedNames
+from worker.settings.passed_variables import PassedNames
 from worker.settings.update import UpdateSettings
 
 DEFAULT_HOME = "~/.runyard/runner"

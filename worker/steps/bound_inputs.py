@@ -2,9 +2,9 @@
 
 import asyncio
 
+from wire.hcl_blocks import declared_variables
 from worker.api.replies import BoundValues
 from worker.attempt.workspace import Workspace
-from worker.engines.hcl_blocks import declared_variables
 from worker.enums import EngineName, JobType
 from worker.errors import JobFailed, Rejected
 from worker.logs.texts import texts_of

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from wire.discovery import Root, find_roots, only_folder, propose_paths
 from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
-from worker.engines.discovery import Root, find_roots, only_folder, propose_paths
 from worker.errors import JobFailed
 from worker.steps.fetch import unpack_upload
 from worker.steps.git import fetch_git

@@ -20,7 +20,7 @@ from worker.logs.redactor import Redactor
 from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
-from worker.update.notes import Note, leave_note
+from worker.update.handover_notes import Note, leave_note
 
 TRIAL = "--trial"
 TRIAL_SECONDS = 150.0

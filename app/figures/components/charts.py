@@ -40,7 +40,7 @@ def _picture(*paths: rx.Component) -> rx.Component:
 
 def _mark(line: Any, colour: str, shape: str) -> rx.Component:
     at = {"left": line["left"], "top": line["top"], "--c": colour}
-    return rx.cond(line["line"] != "", rx.el.i(class_name=f"ry-mk {shape}", style=at), rx.fragment())
+    return rx.cond(line["line"] != "", rx.el.i(class_name=f"ry-mk {shape}", style=at))
 
 
 def _tick(tick: rx.Var[Tick]) -> rx.Component:
@@ -73,7 +73,7 @@ def _flag(mark: rx.Var[Mark]) -> rx.Component:
 
 
 def _happened(mark: rx.Var[Mark]) -> rx.Component:
-    until = rx.cond(mark["until"] != "", rx.fragment(" to ", _when(mark["until"].to(str))), rx.fragment())
+    until = rx.cond(mark["until"] != "", rx.fragment(" to ", _when(mark["until"].to(str))))
     return rx.el.li(
         rx.cond(
             mark["kind"] == "outage",
@@ -94,7 +94,7 @@ def _happened(mark: rx.Var[Mark]) -> rx.Component:
 def _marks() -> rx.Component:
     found = FiguresState.figures["marks"].to(list[Mark])
     listed = rx.el.ul(rx.foreach(found, _happened), class_name="ry-list ry-marks", aria_label="Releases and outages")
-    return rx.cond(found.length() > 0, listed, rx.fragment())
+    return rx.cond(found.length() > 0, listed)
 
 
 def _plot(chart: Any, *inside: rx.Component, height: str) -> rx.Component:

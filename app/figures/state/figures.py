@@ -25,7 +25,6 @@ class FiguresState(LivePage, rx.State):
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     span: str = "24h"
-    is_all: bool = False
     figures: Figures = NO_FIGURES
 
     async def _prepare(self, session: BrowserSession) -> None:
@@ -37,11 +36,6 @@ class FiguresState(LivePage, rx.State):
         held = store.live_queries.held(figures_query(self.span))
         if held is not None:
             self._assign("figures", held.make("figures", lambda held: build(held.answer)))
-
-    @rx.event
-    def show_all(self) -> None:
-        """List twenty runners and groups, or only the first few again."""
-        self.is_all = not self.is_all
 
     @rx.event
     async def choose(self, span: str | list[str]) -> rx.event.EventSpec | None:

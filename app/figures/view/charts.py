@@ -9,7 +9,6 @@ from app.ui.words import wait_unit
 Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 5
-SPARKS = 24
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -47,11 +46,6 @@ class Bar(TypedDict):
 
 
 NO_LINE: Line = {"line": "", "area": "", "left": "", "top": "", "figure": "–"}
-
-
-def percent(value: float | None) -> str:
-    """Format a share: 98.4 %."""
-    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def nice(high: float, steps: Sequence[float] = STEPS) -> float:
@@ -109,14 +103,6 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
 def _dash(x: float, y: float, length: float) -> list[tuple[float, float]]:
     start = min(x, WIDTH - length)
     return [(start, y), (start + length, y)]
-
-
-def spark(waits: Mapping[str, Any]) -> str:
-    """Draw a small line from what each 24th of a span had; it begins and ends where something is known."""
-    series = [None if waits.get(str(at)) is None else float(waits[str(at)]) for at in range(1, SPARKS + 1)]
-    highest = max((value for value in series if value is not None), default=0.0) or 1.0
-    # Some room above, or half of the line's width would be cut off.
-    return line(series, 0.0, 1.2 * highest, "")["line"]
 
 
 def ticks(low: float, high: float, say: Any, count: int = 4) -> list[Tick]:

@@ -12,29 +12,6 @@ from app.ui.words import queue_wait
 Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
 BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
-FEW_PARTS = 6
-LOW_PASS = 0.95
-
-
-class Part(TypedDict):
-    """A runner or a group, with its waits and how its jobs end."""
-
-    name: str
-    href: str
-    p95: str
-    busy: str
-    width: str
-    passed: str
-    is_low: bool
-    is_more: bool
-    line: str
-
-
-class Said(TypedDict):
-    """The number of listed rows out of all, as text: of the first few, or of all that were answered."""
-
-    few: str
-    every: str
 
 
 class Chart(TypedDict):
@@ -57,10 +34,6 @@ class Figures(TypedDict):
     passed: Chart
     moments: list[Moment]
     marks: list[Mark]
-    runners: list[Part]
-    groups: list[Part]
-    runners_said: Said
-    groups_said: Said
     jobs: int
 
 
@@ -72,19 +45,13 @@ NO_FIGURES: Figures = {
     "passed": NO_CHART,
     "moments": [],
     "marks": [],
-    "runners": [],
-    "groups": [],
-    "runners_said": {"few": "", "every": ""},
-    "groups_said": {"few": "", "every": ""},
     "jobs": 0,
 }
 
 
 def build(answer: Row) -> Figures:
-    """Make the charts and tables."""
+    """Make the charts."""
     points: Sequence[Row] = answer.get("points") or []
-    parts: Sequence[Row] = answer.get("parts") or []
-    runners, groups = ([part for part in parts if part["kind"] == kind] for kind in ("runner", "group"))
     return {
         "wait": wait(points, answer["whole"], answer["now"]),
         "utilisation": utilisation(points, answer["now"], BARS[int(answer["hours"])]),
@@ -92,10 +59,6 @@ def build(answer: Row) -> Figures:
         "passed": passed(points, answer["whole"]),
         "moments": charts.moments(points),
         "marks": marks.build(answer.get("marks") or [], answer.get("from"), answer.get("to")),
-        "runners": [_part(part, f"/dashboard/runners/{part['id']}", at) for at, part in enumerate(runners)],
-        "groups": [_part(part, f"/dashboard/modules?path={part['name']}", at) for at, part in enumerate(groups)],
-        "runners_said": _of(runners),
-        "groups_said": _of(groups),
         "jobs": int(answer["whole"]["jobs"]),
     }
 
@@ -168,26 +131,3 @@ def passed(points: Sequence[Row], whole: Row) -> Chart:
 def _share(row: Row) -> float | None:
     counted = int(row["succeeded"]) + int(row["failed"])
     return int(row["succeeded"]) / counted if counted else None
-
-
-def _part(row: Row, href: str, place: int) -> Part:
-    share, busy = _share(row), min(1.0, float(row.get("busy") or 0.0))
-    return {
-        "name": str(row["name"]),
-        "href": href,
-        "p95": queue_wait(row.get("p95")),
-        "busy": f"{float(row.get('busy') or 0.0):.1f} slots",
-        "width": f"{100 * busy:.0f}%",
-        "passed": charts.percent(share),
-        "is_low": share is not None and share < LOW_PASS,
-        "is_more": place >= FEW_PARTS,
-        "line": charts.spark(row.get("waits") or {}),
-    }
-
-
-def _of(parts: Sequence[Row]) -> Said:
-    """Describe how many exist, and how many of them are listed."""
-    few, every = (
-        f"{count} of {int(parts[0]['of']):,}" if parts else "" for count in (min(len(parts), FEW_PARTS), len(parts))
-    )
-    return {"few": few, "every": every}

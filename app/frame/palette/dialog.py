@@ -116,7 +116,7 @@ def palette() -> rx.Component:
             rx.el.div(icon("search"), field, class_name="ry-pin"),
             rx.el.div(
                 rx.foreach(PaletteState.groups, _group),
-                rx.cond(PaletteState.groups.length() == 0, _nothing(), rx.fragment()),
+                rx.cond(PaletteState.groups.length() == 0, _nothing()),
                 class_name="ry-pls",
                 id="ry-pal-list",
                 role="listbox",

@@ -6,7 +6,6 @@ import re
 import reflex as rx
 
 from app.frame.palette import view
-from app.frame.palette.recent import RecentState
 from app.frame.palette.view import Group
 from app.frame.session import AppState
 from app.project.errors import AppError
@@ -24,7 +23,7 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def show(self) -> None:
-        """Open it, with recent pages and the actions."""
+        """Open it, with the actions."""
         self.is_open, self._opened_by = True, self.router.session.session_id
         await self._find("")
 
@@ -70,10 +69,7 @@ class PaletteState(AppState, rx.State):
         return view.group("Commands", [build(verb, row) for row in answer["rows"]], answer["total"])
 
     async def _found(self, text: str) -> list[Group]:
-        if not text:
-            seen = (await self.get_state(RecentState))._of(await self._who())
-            return view.group("Recent", seen, len(seen))
-        return [] if text.startswith(view.ACTIONS_ONLY) else await self._search(text)
+        return [] if not text or text.startswith(view.ACTIONS_ONLY) else await self._search(text)
 
     async def _search(self, text: str) -> list[Group]:
         """Query the lists at once; name those without an answer, and keep the actions."""

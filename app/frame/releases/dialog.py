@@ -63,7 +63,7 @@ def _version(item: Any) -> rx.Component:
 def _files() -> rx.Component:
     files = State.chosen["files"].to(list[RunnerFile])
     listed = rx.el.section(rx.el.h2("Files and their SHA-256"), file_list(files), class_name="ry-md ry-note-files")
-    return rx.cond(files.length() > 0, listed, rx.fragment())
+    return rx.cond(files.length() > 0, listed)
 
 
 def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
@@ -78,9 +78,9 @@ def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.b(chosen["version"], class_name="num ry-note-version"),
-            rx.cond(chosen["is_latest"], rx.badge("latest", radius="full"), rx.fragment()),
-            rx.cond(chosen["is_breaking"], rx.badge("breaking", color_scheme="orange", radius="full"), rx.fragment()),
-            rx.cond(chosen["channel"] != "stable", rx.badge(chosen["channel"], color_scheme="gray"), rx.fragment()),
+            rx.cond(chosen["is_latest"], rx.badge("latest", radius="full")),
+            rx.cond(chosen["is_breaking"], rx.badge("breaking", color_scheme="orange", radius="full")),
+            rx.cond(chosen["channel"] != "stable", rx.badge(chosen["channel"], color_scheme="gray")),
             ago(chosen["published_at"], class_name="mut"),
             class_name="ry-row",
         ),
@@ -89,7 +89,6 @@ def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
         rx.cond(
             chosen["is_latest"] & SessionState.can_admin & (SessionState.outdated_by_job > 0),
             rx.el.div(update, style={"margin_top": "14px"}),
-            rx.fragment(),
         ),
         class_name="ry-note-body",
         tab_index=0,

@@ -20,12 +20,12 @@ def failure() -> rx.Component:
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
     note = rx.el.div(
         icon("circle-x", ""),
-        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more, rx.fragment())),
+        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red"},
         role="status",
     )
-    return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note, rx.fragment())
+    return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note)
 
 
 def check_note() -> rx.Component:
@@ -44,7 +44,7 @@ def check_note() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "blue", "data-testid": "check-note"},
     )
-    return rx.cond(View["inspects"].to(int) > 0, note, rx.fragment())
+    return rx.cond(View["inspects"].to(int) > 0, note)
 
 
 def out_of_contact() -> rx.Component:
@@ -70,14 +70,14 @@ def out_of_contact() -> rx.Component:
         custom_attrs={"data-accent-color": "amber", "data-testid": "out-of-contact"},
         role="status",
     )
-    return rx.cond(JobState.silent_since != "", note, rx.fragment())
+    return rx.cond(JobState.silent_since != "", note)
 
 
 def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Component:
     return rx.el.li(
         icon(icon_name, "", class_name="mut"),
         rx.el.div(rx.el.b(title, class_name="ry-medium"), rx.el.small(text), class_name="grow"),
-        rx.cond(SessionState.can_operate, button, rx.fragment()),
+        rx.cond(SessionState.can_operate, button),
         class_name="ry-opt",
     )
 
@@ -114,7 +114,7 @@ def _ways() -> list[rx.Component]:
             "Marks the job failed, unlocks the state, keeps the log.",
             _surface("Mark as failed and unlock", JobActionState.ask("mark_failed")),
         ),
-        rx.cond(JobState.state.is_locked, release, rx.fragment()),
+        rx.cond(JobState.state.is_locked, release),
     ]
 
 
@@ -151,9 +151,7 @@ def _story() -> rx.Component:
         View["problem"].to(str),
         " ",
         rx.cond(
-            View["lost_at"] != "",
-            rx.fragment("Given up at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". "),
-            rx.fragment(),
+            View["lost_at"] != "", rx.fragment("Given up at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". ")
         ),
     )
     return rx.el.p(
@@ -185,7 +183,7 @@ def attention() -> rx.Component:
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
         _attention_panel(title, _story(), _ways()),
-        rx.cond(View["was_killed"], _attention_panel(title, killed, _killed_ways()), rx.fragment()),
+        rx.cond(View["was_killed"], _attention_panel(title, killed, _killed_ways())),
     )
 
 
@@ -216,7 +214,7 @@ def late_report() -> rx.Component:
             ". ",
             rx.el.span("Reported after the lease expired: recorded, not applied."),
         ),
-        rx.cond(JobState.late_attempt > 0, _late_log(), rx.fragment()),
+        rx.cond(JobState.late_attempt > 0, _late_log()),
         rx.button(
             "See the report",
             on_click=JobActionState.show_late(True),
@@ -227,7 +225,7 @@ def late_report() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "blue"},
     )
-    return rx.cond(JobState.late != "", rx.fragment(note, _late_dialog()), rx.fragment())
+    return rx.cond(JobState.late != "", rx.fragment(note, _late_dialog()))
 
 
 def _late_log() -> rx.Component:
@@ -252,7 +250,7 @@ def slimmed() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "gray", "data-testid": "slimmed"},
     )
-    return rx.cond(View["slimmed_at"] != "", note, rx.fragment())
+    return rx.cond(View["slimmed_at"] != "", note)
 
 
 def _late_dialog() -> rx.Component:

@@ -8,7 +8,7 @@ from app.ui.icons import icon
 
 
 def _line(row: rx.Var[GivenView]) -> rx.Component:
-    note = rx.cond(row["note"] != "", rx.fragment(", ", row["note"]), rx.fragment())
+    note = rx.cond(row["note"] != "", rx.fragment(", ", row["note"]))
     text = rx.el.div(rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow")
     return rx.el.li(icon("variable", class_name="mut"), text)
 
@@ -22,4 +22,4 @@ def given_variables() -> rx.Component:
         class_name="ry-panel",
         aria_label="Variables",
     )
-    return rx.cond(rows.length() > 0, panel, rx.fragment())
+    return rx.cond(rows.length() > 0, panel)

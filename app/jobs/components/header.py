@@ -98,7 +98,7 @@ def _again_menu() -> rx.Component:
         ),
         rx.dropdown_menu.content(
             same,
-            rx.cond(module != "", today, rx.fragment()),
+            rx.cond(module != "", today),
             width="276px",
             align="end",
             variant="soft",
@@ -125,17 +125,17 @@ def _acts() -> list[rx.Component]:
         View["can_choose_cancel"],
         _cancel_menu(),
         # A member who can decide discards it, which ends it the same way.
-        rx.cond(View["can_cancel"] & ~can_decide(), waiting, rx.fragment()),
+        rx.cond(View["can_cancel"] & ~can_decide(), waiting),
     )
     retry = _again_menu()
     # A job about a runner is an admin's to run again, as everything about runners is.
     may_retry = (View["module_id"] != "") | SessionState.can_admin
     offers = rx.fragment(
         cancel,
-        rx.cond(View["can_retry"] & may_retry, retry, rx.fragment()),
-        rx.cond(View["can_apply"], _plan_act(), rx.fragment()),
+        rx.cond(View["can_retry"] & may_retry, retry),
+        rx.cond(View["can_apply"], _plan_act()),
     )
-    return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
+    return [rx.cond(View["module_id"] != "", module), rx.cond(SessionState.can_operate, offers, "")]
 
 
 def _not_isolated() -> rx.Component:
@@ -161,13 +161,13 @@ def job_head() -> rx.Component:
         ),
         rx.el.span(View["path"], class_name="ry-mono"),
     )
-    stopping = rx.cond(View["cancelling"] != "", rx.el.span(View["cancelling"], class_name="ry-why"), rx.fragment())
+    stopping = rx.cond(View["cancelling"] != "", rx.el.span(View["cancelling"], class_name="ry-why"))
     return rx.el.div(
         rx.el.div(
             rx.el.div(
                 rx.el.h1(rx.el.span("#", View["number"], class_name="num"), " ", View["title"]),
                 job_badge(View["status"].to(str)),
-                rx.cond(View["is_open"], _not_isolated(), rx.fragment()),
+                rx.cond(View["is_open"], _not_isolated()),
                 stopping,
                 class_name="ry-row ry-wraps",
             ),
@@ -183,13 +183,13 @@ def _fact(label: Any, *value: Any) -> rx.Component:
 
 
 def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
-    return rx.cond(condition, fact, rx.fragment())
+    return rx.cond(condition, fact)
 
 
 def _runner() -> rx.Component:
     link = rx.link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
     none = rx.cond(View["ended_at"] != "", "none", "none yet")
-    instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"), rx.fragment())
+    instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"))
     return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span(none, class_name="mut"))
 
 
@@ -222,7 +222,7 @@ def _checked_by() -> rx.Component:
 
 def _git_facts() -> rx.Component:
     git = View["git"].to(dict[str, str])
-    author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"), rx.fragment())
+    author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"))
     plain = rx.el.span(git["commit"], class_name="ry-mono")
     linked = rx.link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
     commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)

@@ -35,7 +35,7 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
         rx.el.div(rx.el.span(kept["title"]), about, class_name="grow"),
         rx.cond(
             kept["is_open"],
-            rx.cond(SessionState.can_admin, acts, rx.fragment()),
+            rx.cond(SessionState.can_admin, acts),
             rx.el.span(kept["decided"], class_name="mut sm"),
         ),
         key=kept["id"].to(str),
@@ -56,7 +56,7 @@ def kept_states() -> rx.Component:
         custom_attrs={"data-testid": "kept-states"},
         aria_label="State that was not stored",
     )
-    return rx.cond(JobState.kept.length() > 0, panel, rx.fragment())
+    return rx.cond(JobState.kept.length() > 0, panel)
 
 
 def kept_dialogs() -> list[rx.Component]:

@@ -22,7 +22,6 @@ def _bar(plan: rx.Var[Plan]) -> rx.Component:
         rx.cond(
             getattr(plan, f"{name}s") > 0,
             rx.el.i(style={"flex": getattr(plan, f"{name}s").to_string(), "background": f"var(--{colour}-9)"}),
-            rx.fragment(),
         )
         for name, _, _, colour in PARTS
     ]
@@ -44,7 +43,6 @@ def _counts(plan: rx.Var[Plan], kind: rx.Var[str], on_kind: Any) -> rx.Component
                 title=rx.cond(kind == name, "Show all resources", f"Show only what it will {name}"),
                 custom_attrs={"aria-pressed": kind == name, "data-testid": f"kind-{name}"},
             ),
-            rx.fragment(),
         )
         for name, symbol, style, _ in PARTS
     ]
@@ -70,7 +68,7 @@ def _attribute(attribute: rx.Var[Attribute]) -> rx.Component:
     forcing = rx.el.em(" forces replacement", class_name="p-r")
     return rx.el.li(
         rx.el.span(attribute.symbol, class_name="ry-sym " + attribute.style.to(str), aria_hidden="true"),
-        rx.el.span(attribute.path, rx.cond(attribute.is_forcing, forcing, rx.fragment()), class_name="k"),
+        rx.el.span(attribute.path, rx.cond(attribute.is_forcing, forcing), class_name="k"),
         _side(attribute.old, attribute.old_note, "o"),
         icon("arrow-right", "s", aria_label="becomes"),
         _side(attribute.new, attribute.new_note, "w"),
@@ -81,7 +79,7 @@ def _changes(resource: rx.Var[Resource]) -> rx.Component:
     note = rx.el.li(rx.el.span(), rx.el.span(resource.note, class_name="rest"))
     return rx.el.ul(
         rx.foreach(resource.attributes, _attribute),
-        rx.cond(resource.note != "", note, rx.fragment()),
+        rx.cond(resource.note != "", note),
         class_name="ry-df",
         custom_attrs={"data-testid": "plan-attributes"},
     )
@@ -89,7 +87,7 @@ def _changes(resource: rx.Var[Resource]) -> rx.Component:
 
 def _address_part(part: rx.Var[str], place: rx.Var[int]) -> rx.Component:
     """One part of an address, which breaks before its dots rather than inside a name."""
-    return rx.fragment(rx.cond(place > 0, rx.fragment(rx.el.wbr(), "."), rx.fragment()), part)
+    return rx.fragment(rx.cond(place > 0, rx.fragment(rx.el.wbr(), ".")), part)
 
 
 def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
@@ -114,7 +112,7 @@ def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
     )
     return rx.el.div(
         rx.el.div(fold, _mark(resource), jump, class_name="hd"),
-        rx.cond(resource.is_open, _changes(resource), rx.fragment()),
+        rx.cond(resource.is_open, _changes(resource)),
         class_name="ry-rr",
         key=resource.address,
         custom_attrs={"data-testid": "plan-resource"},
@@ -164,9 +162,9 @@ def plan_panel(
     words = rx.fragment(_words(plan), rx.el.span(class_name="grow"), download)
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
     return rx.el.section(
-        rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, words, rx.fragment()), class_name="ry-ph"),
+        rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, words), class_name="ry-ph"),
         rx.cond(has_changes, body, nothing),
-        rx.cond(plan.outputs.length() > 0, outputs, rx.fragment()),
+        rx.cond(plan.outputs.length() > 0, outputs),
         more_foot(more, is_all, on_more),
         about,
         class_name="ry-panel",

@@ -84,15 +84,15 @@ def approvals() -> rx.Component:
     is_open = View["status"] == "AWAITING_APPROVAL"
     given = rx.el.ul(
         rx.foreach(JobState.approvals, _approval),
-        rx.cond(is_open & (required > received), _still_asked(required - received), rx.fragment()),
+        rx.cond(is_open & (required > received), _still_asked(required - received)),
         class_name="ry-list",
     )
     may_override = SessionState.can_operate & (JobState.own_rule == "alone") & ~JobState.has_decided
     return titled_panel(
         "Approvals",
-        rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num"), rx.fragment()),
+        rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num")),
         rx.cond((required > 0) | (JobState.approvals.length() > 0), given, _none_asked()),
-        rx.cond(may_override, _override(), rx.fragment()),
+        rx.cond(may_override, _override()),
     )
 
 
@@ -130,7 +130,7 @@ def state() -> rx.Component:
         rx.fragment(),
         rx.el.ul(rx.cond(found.is_locked, lock, unlocked), serial, class_name="ry-list", custom_attrs=custom),
     )
-    return rx.cond(found.is_known, panel, rx.fragment())
+    return rx.cond(found.is_known, panel)
 
 
 def outputs() -> rx.Component:
@@ -140,7 +140,7 @@ def outputs() -> rx.Component:
         rx.el.span(JobState.outputs.length(), class_name="mut num"),
         rx.el.ul(rx.foreach(JobState.outputs, output_item), class_name="ry-list"),
     )
-    return rx.cond(JobState.outputs.length() > 0, panel, rx.fragment())
+    return rx.cond(JobState.outputs.length() > 0, panel)
 
 
 def _event_icon(name: rx.Var[str]) -> rx.Component:

@@ -23,7 +23,7 @@ def planned_from() -> rx.Component:
     other = rx.fragment(" by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
     words = rx.el.span(
         "Planned",
-        rx.cond(Planned.number > 0, other, rx.fragment()),
+        rx.cond(Planned.number > 0, other),
         rx.cond(Planned.runner != "", " on " + Planned.runner, ""),
         rx.cond(Planned.source != "", rx.fragment(" from ", rx.el.span(Planned.source, class_name="ry-mono")), ""),
         ", against ",
@@ -31,7 +31,7 @@ def planned_from() -> rx.Component:
         ".",
         rx.cond(View["is_before_run"], " If the state changes before the apply starts, this plan is refused.", ""),
     )
-    return rx.cond(Planned.is_known, rx.el.div(words, class_name="ry-foot"), rx.fragment())
+    return rx.cond(Planned.is_known, rx.el.div(words, class_name="ry-foot"))
 
 
 def _counts() -> rx.Component:
@@ -41,7 +41,7 @@ def _counts() -> rx.Component:
         )
         for name, symbol, style in COUNTS
     ]
-    return rx.cond(JobState.plan.is_known, rx.el.span(*parts, class_name="sum"), rx.fragment())
+    return rx.cond(JobState.plan.is_known, rx.el.span(*parts, class_name="sum"))
 
 
 def _own() -> Any:
@@ -64,7 +64,6 @@ def _missing() -> Any:
     deadline = rx.cond(
         Planned.deadline != "",
         rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
-        rx.fragment(),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
     return rx.fragment(words, deadline, " ", discards())
@@ -88,7 +87,7 @@ def _sentence() -> Any:
 
 def _message() -> rx.Component:
     said = rx.el.b("“", View["message"], "” ", custom_attrs={"data-testid": "decision-message"})
-    return rx.cond(View["message"] != "", said, rx.fragment())
+    return rx.cond(View["message"] != "", said)
 
 
 def _acts() -> rx.Component:
@@ -139,7 +138,7 @@ def decision_bar() -> rx.Component:
         aria_label="Decision",
         custom_attrs={"data-testid": "decision"},
     )
-    return rx.cond(JobState.is_found & can_decide(), bar, rx.fragment())
+    return rx.cond(JobState.is_found & can_decide(), bar)
 
 
 def can_decide() -> Any:

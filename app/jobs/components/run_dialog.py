@@ -37,7 +37,7 @@ def _module() -> rx.Component:
     return _field(
         "Module",
         rx.fragment(
-            rx.cond(RunState.total > FEW, search, rx.fragment()),
+            rx.cond(RunState.total > FEW, search),
             rx.cond(RunState.modules.length() > 0, choice, none),
         ),
     )
@@ -67,9 +67,7 @@ def _approvals() -> rx.Component:
     is_asked = (RunState.approvals > 0) & ((RunState.type == "APPLY") | (RunState.type == "DESTROY"))
     words = rx.cond(RunState.approvals == 1, "1 approval", RunState.approvals.to_string() + " approvals")
     return rx.cond(
-        is_asked,
-        rx.el.p(icon("hand"), rx.el.span("Its plan waits for ", words, "."), class_name="ry-row c6"),
-        rx.fragment(),
+        is_asked, rx.el.p(icon("hand"), rx.el.span("Its plan waits for ", words, "."), class_name="ry-row c6")
     )
 
 
@@ -80,7 +78,7 @@ def _lock() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "run-locked"},
     )
-    return rx.cond(RunState.lock != "", note, rx.fragment())
+    return rx.cond(RunState.lock != "", note)
 
 
 def _goes() -> rx.Component:
@@ -92,7 +90,6 @@ def _goes() -> rx.Component:
     return rx.cond(
         RunState.type == "DESTROY",
         rx.el.p(icon("flame"), rx.el.span(words), class_name="ry-row c6", custom_attrs={"data-testid": "goes"}),
-        rx.fragment(),
     )
 
 
@@ -131,7 +128,7 @@ def _choices() -> rx.Component:
     )
     return rx.fragment(
         rx.el.div(_field("Priority", priority), _field("Runner", pin), class_name="ry-grid2"),
-        rx.cond(RunState.type == "PLAN", refresh, rx.fragment()),
+        rx.cond(RunState.type == "PLAN", refresh),
     )
 
 
@@ -156,14 +153,13 @@ def _options() -> rx.Component:
                 _text("targets", "Targets", "Only these resources, one address per line."),
                 _text("replace", "Replace", "Recreated even if nothing changed, one address per line."),
             ),
-            rx.fragment(),
         ),
         _choices(),
     )
     return rx.fragment(
         _text("reason", "Message", "Why you run it. Shown with the job.", is_long=False),
         rx.el.div(fold),
-        rx.cond(RunState.has_options, fields, rx.fragment()),
+        rx.cond(RunState.has_options, fields),
     )
 
 
@@ -205,7 +201,7 @@ def _body() -> rx.Component:
         _lock(),
         _goes(),
         _approvals(),
-        rx.cond(RunState.type == "DESTROY", _typed(), rx.fragment()),
+        rx.cond(RunState.type == "DESTROY", _typed()),
         _options(),
         class_name="ry-dialog-body",
     )

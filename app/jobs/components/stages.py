@@ -40,7 +40,7 @@ def _stage(stage: rx.Var[Stage]) -> rx.Component:
             rx.el.b(stage["name"]),
             " ",
             rx.el.em(stage["words"]),
-            rx.cond(stage["since"] != "", times, rx.fragment()),
+            rx.cond(stage["since"] != "", times),
         ),
         key=stage["name"],
         class_name=look,
@@ -56,4 +56,4 @@ def stage_line() -> rx.Component:
         aria_label="Stages",
         custom_attrs={"data-testid": "stages"},
     )
-    return rx.cond(JobState.stages.length() > 0, line, rx.fragment())
+    return rx.cond(JobState.stages.length() > 0, line)

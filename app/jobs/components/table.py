@@ -12,7 +12,7 @@ def job_link(job: Any) -> rx.Component:
     """Number and type."""
     number = job["number"].to_string()
     link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
-    plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")), rx.fragment())
+    plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")))
     kind = rx.el.span(plan, tag(job["type"], is_mono=True), class_name="ry-row c3")
     return rx.el.div(link, kind, class_name="ry-row")
 
@@ -40,7 +40,7 @@ def job_status(job: Any) -> rx.Component:
     said = rx.cond((job["status"] == "QUEUED") & (job["reason"] == ""), waiting, why)
     return rx.el.div(
         job_badge(job["status"].to(str)),
-        rx.cond(job["has_plan"], counts, rx.fragment()),
+        rx.cond(job["has_plan"], counts),
         rx.cond(job["has_plan"] & (job["reason"] == ""), rx.fragment(), said),
         class_name="ry-row",
     )

@@ -36,7 +36,7 @@ def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
             aria_label="Enable " + runner.name,
             on_click=on_enable(runner.id),
         )
-        act = rx.cond(runner.can_enable, button, rx.fragment())
+        act = rx.cond(runner.can_enable, button)
     return rx.el.li(
         _mark(runner),
         rx.link(runner.name, href="/dashboard/runners/" + runner.id, class_name="ry-a"),
@@ -56,7 +56,6 @@ def why_body(why: rx.Var[Why], on_enable: Enable | None = None, *, is_flat: bool
         rx.cond(
             why.runners.length() > 0,
             rx.el.ul(rx.foreach(why.runners, lambda runner: _line(runner, on_enable)), class_name="ry-wl"),
-            rx.fragment(),
         ),
         class_name="ry-wb flat" if is_flat else "ry-wb",
     )
@@ -74,7 +73,7 @@ def why_panel(why: rx.Var[Why], on_enable: Enable | None = None) -> rx.Component
     return rx.el.section(
         rx.el.div(
             rx.el.h2("Why is it waiting?"),
-            rx.cond(why.position != "", rx.el.span(why.position, class_name="mut"), rx.fragment()),
+            rx.cond(why.position != "", rx.el.span(why.position, class_name="mut")),
             rx.el.span(class_name="grow"),
             rx.el.span("checked ", ago(why.checked_at), class_name="mut num"),
             class_name="ry-ph",

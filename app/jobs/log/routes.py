@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from app.http.guard import BadQuery, guarded, number
+from app.http.api_routes import BadQuery, guarded, number
 from app.jobs.log import pages
 from app.jobs.log.find import pattern
 from app.project.errors import NotThere

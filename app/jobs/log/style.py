@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.jobs.log import palette
+from app.jobs.log import colours
 
 _MAX_PARAMETERS = 32
 _MAX_DIGITS = 4
@@ -99,9 +99,9 @@ def _switch(style: Style, code: int) -> Style:
         return replace(style, **_SWITCHES[code])  # type: ignore[arg-type]
     base, first = divmod(code, 10)
     if first < 8 and base in (3, 9):
-        return replace(style, colour=palette.named(first + (8 if base == 9 else 0)))
+        return replace(style, colour=colours.named(first + (8 if base == 9 else 0)))
     if first < 8 and base in (4, 10):
-        return replace(style, ground=palette.named(first + (8 if base == 10 else 0)))
+        return replace(style, ground=colours.named(first + (8 if base == 10 else 0)))
     return style
 
 
@@ -112,4 +112,4 @@ def _extended(codes: list[int]) -> str:
     del codes[:wanted]
     if not wanted or len(numbers) < wanted or max(numbers) > 255:
         return ""
-    return palette.from_256(numbers[0]) if kind == 5 else palette.from_rgb(*numbers)
+    return colours.from_256(numbers[0]) if kind == 5 else colours.from_rgb(*numbers)

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.palette import view as palette
-from app.frame.palette.recent import note_visit
 from app.jobs.state.log import LogPart
 from app.jobs.state.plan import PlanPart
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
@@ -88,7 +86,6 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
             return
         if not self.is_found:
             self.is_found = True
-            await note_visit(self, palette.job(held.answer["job"]))
         await self._read(store, held)
         if self._is_old(store, held, changed):
             store.live_queries.renew(held.query)

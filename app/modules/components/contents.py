@@ -55,7 +55,7 @@ def history_chart() -> rx.Component:
         class_name="ry-foot",
     )
     shown = rx.fragment(rx.el.div(axis, bars, class_name="ry-hist", custom_attrs={"data-testid": "chart"}), foot)
-    return rx.cond(State.chart.bars.length() > 0, shown, rx.fragment())
+    return rx.cond(State.chart.bars.length() > 0, shown)
 
 
 def _type(each: rx.Var[TypeCount]) -> rx.Component:
@@ -116,7 +116,7 @@ def resources() -> rx.Component:
         rx.fragment(
             rx.el.span(many, class_name="mut num"),
             rx.el.span(class_name="grow"),
-            rx.cond(found.total > 0, _filter(), rx.fragment()),
+            rx.cond(found.total > 0, _filter()),
         ),
         rx.cond(found.total > 0, listed, none),
         custom_attrs={"data-testid": "resources"},
@@ -131,7 +131,7 @@ def outputs() -> rx.Component:
         rx.el.ul(rx.foreach(State.contents.outputs, output_item), class_name="ry-list"),
         custom_attrs={"data-testid": "outputs"},
     )
-    return rx.cond(State.contents.outputs.length() > 0, panel, rx.fragment())
+    return rx.cond(State.contents.outputs.length() > 0, panel)
 
 
 def _tab(file: rx.Var[SourceFile]) -> rx.Component:
@@ -155,7 +155,7 @@ def source_files() -> rx.Component:
         aria_label="Files",
         custom_attrs={"data-testid": "source"},
     )
-    return rx.cond(State.files.length() > 0, section, rx.fragment())
+    return rx.cond(State.files.length() > 0, section)
 
 
 def _mark(weighs: rx.Var[str]) -> rx.Component:
@@ -191,7 +191,7 @@ def _engine_lock() -> rx.Component:
         rx.el.ul(rx.foreach(State.lock.evidence, _line), class_name="ry-ev2"),
         rx.el.div(
             rx.el.p(State.lock.words),
-            rx.cond(SessionState.can_admin, act, rx.fragment()),
+            rx.cond(SessionState.can_admin, act),
             class_name="ry-verdict",
             custom_attrs={"data-accent-color": State.lock.colour, "data-verdict": State.lock.verdict},
         ),
@@ -212,11 +212,11 @@ def locks() -> rx.Component:
             State.lock.reason,
             rx.el.span(" · Nothing can be applied until it is unlocked."),
         ),
-        rx.cond(SessionState.can_operate, unlock, rx.fragment()),
+        rx.cond(SessionState.can_operate, unlock),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
     )
     return rx.fragment(
-        rx.cond(State.lock.by != "", person, rx.fragment()),
-        rx.cond(State.lock.is_held, _engine_lock(), rx.fragment()),
+        rx.cond(State.lock.by != "", person),
+        rx.cond(State.lock.is_held, _engine_lock()),
     )

@@ -26,7 +26,7 @@ def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
     return linked_module(
         one,
         rx.foreach(one["inputs"].to(list[str]), _line),
-        rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut"), rx.fragment()),
+        rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut")),
         action=action,
     )
 
@@ -34,7 +34,7 @@ def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
 def _producer(one: rx.Var[DependencyView]) -> rx.Component:
     label = "Stop depending on " + one["path"].to(str)
     remove = unlink_button(label, "Remove", State.remove(one["id"].to(str)))
-    return _other(one, rx.cond(SessionState.can_operate, remove, rx.fragment()))
+    return _other(one, rx.cond(SessionState.can_operate, remove))
 
 
 def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
@@ -47,7 +47,7 @@ def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
         color_scheme="gray",
         aria_label="Depend on " + path,
     )
-    return _other(one, rx.cond(SessionState.can_operate, accept, rx.fragment()))
+    return _other(one, rx.cond(SessionState.can_operate, accept))
 
 
 def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
@@ -58,7 +58,7 @@ def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Com
     shown = rx.fragment(
         rx.el.h3(label, class_name="ry-pb mut sm"), rx.el.ul(rx.foreach(rows, row), class_name="ry-list")
     )
-    return rx.cond(rows.length() > 0, shown, rx.fragment())
+    return rx.cond(rows.length() > 0, shown)
 
 
 def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Component:
@@ -79,7 +79,7 @@ def _add() -> rx.Component:
     bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
-        rx.cond(SessionState.can_admin, bound, rx.fragment()),
+        rx.cond(SessionState.can_admin, bound),
         rx.select.root(
             rx.select.trigger(aria_label="When to plan it"),
             rx.select.content(*items),
@@ -107,7 +107,7 @@ def changed_note() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "inputs-changed"},
     )
-    return rx.cond(State.dependencies["changed"] != "", note, rx.fragment())
+    return rx.cond(State.dependencies["changed"] != "", note)
 
 
 def dependencies() -> rx.Component:
@@ -122,11 +122,11 @@ def dependencies() -> rx.Component:
             rx.link("Graph", href=GRAPH, class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
-        rx.cond(producers.length() + consumers.length() == 0, none, rx.fragment()),
+        rx.cond(producers.length() + consumers.length() == 0, none),
         _list("Depends on", producers, _producer),
         _list("Used by", consumers, _consumer),
         _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
-        rx.cond(SessionState.can_operate, _add(), rx.fragment()),
+        rx.cond(SessionState.can_operate, _add()),
         class_name="ry-panel",
         aria_label="Dependencies",
         custom_attrs={"data-testid": "dependencies"},

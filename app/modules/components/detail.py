@@ -49,7 +49,6 @@ def _menu() -> rx.Component:
             rx.cond(
                 ModulesState.state.versions.length() == 0,
                 menu_item("download", "Bring in state", RunState.bring_state(Module["id"].to(str))),
-                rx.fragment(),
             ),
             rx.cond(
                 ModuleContentsState.lock.by == "",
@@ -67,7 +66,6 @@ def _menu() -> rx.Component:
             rx.cond(
                 SessionState.can_admin,
                 menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
-                rx.fragment(),
             ),
             width="210px",
             align="end",
@@ -111,16 +109,15 @@ def _head() -> rx.Component:
     badge = rx.cond(
         Module["status"] != "",
         rx.el.span(job_badge(Module["status"].to(str)), title="Last apply, destroy or drift check"),
-        rx.fragment(),
     )
-    about = rx.cond(Module["description"] != "", rx.el.p(Module["description"]), rx.fragment())
+    about = rx.cond(Module["description"] != "", rx.el.p(Module["description"]))
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Module["name"]), badge, class_name="ry-row ry-wraps"),
             rx.el.p(rx.foreach(Module["crumbs"].to(list[Pair]), _crumb), Module["name"], class_name="ry-mono"),
             about,
         ),
-        rx.el.div(rx.cond(SessionState.can_operate, acts, rx.fragment()), class_name="ry-acts"),
+        rx.el.div(rx.cond(SessionState.can_operate, acts), class_name="ry-acts"),
         class_name="ry-head",
     )
 
@@ -132,12 +129,8 @@ def _fact(label: str, *value: Any) -> rx.Component:
 def _facts() -> rx.Component:
     drift = rx.fragment(
         ModulesState.drift,
-        rx.cond(ModulesState.drift_since != "", rx.el.span(", since ", date(ModulesState.drift_since)), rx.fragment()),
-        rx.cond(
-            ModulesState.drift_at != "",
-            rx.el.span(", checked ", ago(ModulesState.drift_at), class_name="mut"),
-            rx.fragment(),
-        ),
+        rx.cond(ModulesState.drift_since != "", rx.el.span(", since ", date(ModulesState.drift_since))),
+        rx.cond(ModulesState.drift_at != "", rx.el.span(", checked ", ago(ModulesState.drift_at), class_name="mut")),
     )
     approvals = rx.fragment(
         Module["approvals"],
@@ -173,11 +166,11 @@ def _drift_note() -> rx.Component:
             " differ from the state. ",
             rx.el.span("Nothing was changed. A plan shows what an apply would correct."),
         ),
-        rx.cond(ModuleContentsState.drift_job != "", show, rx.fragment()),
+        rx.cond(ModuleContentsState.drift_job != "", show),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "drift"},
     )
-    return rx.cond(Module["drift_since"] != "", note, rx.fragment())
+    return rx.cond(Module["drift_since"] != "", note)
 
 
 def _pair(pair: rx.Var[Pair]) -> rx.Component:
@@ -190,7 +183,7 @@ def _pair(pair: rx.Var[Pair]) -> rx.Component:
 
 def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
     button = rx.button(icon(name), label, on_click=event, size="1", variant="surface", color_scheme="gray")
-    return rx.cond(SessionState.can_operate, button, rx.fragment())
+    return rx.cond(SessionState.can_operate, button)
 
 
 def _source() -> rx.Component:
@@ -217,7 +210,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
     )
     return rx.el.tr(
         cell(
-            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload"), rx.fragment()), class_name="ry-row c6"),
+            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload")), class_name="ry-row c6"),
             class_name="n-a",
         ),
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
@@ -297,7 +290,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             rx.el.small(ago(version.at), ", ", version.writer, ", ", version.size),
             class_name="grow",
         ),
-        rx.cond(SessionState.can_admin, acts, rx.fragment()),
+        rx.cond(SessionState.can_admin, acts),
         key=number,
     )
 

@@ -8,9 +8,9 @@ from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
+from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.form.elements import check_field, problem_line
-from app.ui.form.spec import HOOKS
 from app.ui.icons import icon
 from app.ui.sheet import sheet_head
 
@@ -18,11 +18,7 @@ State = ModuleFormState
 
 
 def _problem(key: Any) -> rx.Component:
-    return rx.cond(
-        State.errors.contains(key),
-        problem_line(key, State.errors[key]),
-        rx.fragment(),
-    )
+    return rx.cond(State.errors.contains(key), problem_line(key, State.errors[key]))
 
 
 def _frame(key: str, label: Any, control: rx.Component, hint: str = "") -> rx.Component:
@@ -223,7 +219,7 @@ def _running() -> rx.Component:
             class_name="ry-two",
         ),
         auto,
-        rx.cond(may_choose, uploads, rx.fragment()),
+        rx.cond(may_choose, uploads),
     )
 
 
@@ -234,7 +230,7 @@ def _where() -> rx.Component:
         class_name="ry-two",
     )
     about = _text("description", "Description", "What it is for, in a few words.")
-    return rx.el.div(rx.cond(State.is_new, new, rx.fragment()), about, class_name="ry-fields")
+    return rx.el.div(rx.cond(State.is_new, new), about, class_name="ry-fields")
 
 
 def _module_fields() -> rx.Component:
@@ -278,9 +274,7 @@ def _form(body: rx.Component, on_submit: Any) -> rx.Component:
         rx.el.div(body, class_name="ry-sb"),
         rx.el.div(
             rx.cond(
-                State.errors.length() > 0,
-                rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status"),
-                rx.fragment(),
+                State.errors.length() > 0, rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status")
             ),
             rx.el.span(class_name="grow"),
             rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),

@@ -14,7 +14,7 @@ def _reader(reader: rx.Var[Reader]) -> rx.Component:
     label = "Stop " + reader["path"].to(str) + " from reading"
     revoke = unlink_button(label, "Revoke", State.revoke(reader["id"].to(str)))
     since = rx.el.small(ago(reader["since"].to(str)))
-    return linked_module(reader, since, action=rx.cond(SessionState.can_admin, revoke, rx.fragment()))
+    return linked_module(reader, since, action=rx.cond(SessionState.can_admin, revoke))
 
 
 def _add() -> rx.Component:
@@ -47,9 +47,9 @@ def output_readers() -> rx.Component:
         ),
         rx.el.div(about, class_name="ry-pb mut"),
         rx.el.ul(rx.foreach(State.readers, _reader), class_name="ry-list"),
-        rx.cond(SessionState.can_admin, _add(), rx.fragment()),
+        rx.cond(SessionState.can_admin, _add()),
         class_name="ry-panel",
         aria_label="Output access",
         custom_attrs={"data-testid": "output-readers"},
     )
-    return rx.cond(SessionState.can_admin | (State.readers.length() > 0), panel, rx.fragment())
+    return rx.cond(SessionState.can_admin | (State.readers.length() > 0), panel)

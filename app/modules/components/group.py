@@ -36,8 +36,8 @@ def _acts() -> rx.Component:
     remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
     return rx.fragment(
         graph,
-        rx.cond(SessionState.can_operate, rx.fragment(edit, new), rx.fragment()),
-        rx.cond(SessionState.can_admin & (Group["modules"].to(int) == 0), remove, rx.fragment()),
+        rx.cond(SessionState.can_operate, rx.fragment(edit, new)),
+        rx.cond(SessionState.can_admin & (Group["modules"].to(int) == 0), remove),
     )
 
 
@@ -64,7 +64,7 @@ def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
             class_name="grow",
         ),
         runner_badge(runner["status"].to(str)),
-        rx.cond(SessionState.can_admin & runner["is_here"].to(bool), unassign, rx.fragment()),
+        rx.cond(SessionState.can_admin & runner["is_here"].to(bool), unassign),
         key=runner["id"],
     )
 
@@ -105,8 +105,8 @@ def _runners() -> rx.Component:
             rx.el.ul(rx.foreach(GroupState.runners, _runner), class_name="ry-list"),
             none,
         ),
-        rx.cond(more > 0, rest, rx.fragment()),
-        rx.cond(SessionState.can_admin, _assign(), rx.fragment()),
+        rx.cond(more > 0, rest),
+        rx.cond(SessionState.can_admin, _assign()),
         class_name="ry-panel",
         aria_label="Runners",
         custom_attrs={"data-testid": "group-runners"},
@@ -117,13 +117,11 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     badge = rx.cond(
         module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Never ran", class_name="mut")
     )
-    drift = rx.cond(
-        module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"), rx.fragment()
-    )
+    drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
     path = rx.link(module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono")
     job = rx.link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
-    ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))), rx.fragment())
-    last = rx.cond(module["job"] != "", rx.el.small(job, ended), rx.fragment())
+    ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))))
+    last = rx.cond(module["job"] != "", rx.el.small(job, ended))
     return rx.el.li(
         icon("box", class_name="mut"),
         rx.el.div(path, last, class_name="grow"),
@@ -139,7 +137,7 @@ def _modules() -> rx.Component:
     return rx.el.section(
         rx.el.div(rx.el.h2("Modules"), rx.el.span(GroupState.total, class_name="mut num"), class_name="ry-ph"),
         rx.el.ul(rx.foreach(GroupState.modules, _module), class_name="ry-list"),
-        rx.cond(more > 0, foot, rx.fragment()),
+        rx.cond(more > 0, foot),
         class_name="ry-panel",
         aria_label="Modules",
         custom_attrs={"data-testid": "group-modules"},
@@ -156,7 +154,7 @@ def group_detail() -> rx.Component:
     """The chosen group."""
     count = rx.cond(Group["modules"] == 1, "1 module", Group["modules"].to_string() + " modules")
     said = rx.cond(GroupState.said != "", ": " + GroupState.said, "")
-    about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]), rx.fragment())
+    about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]))
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, said, class_name="num"), about),

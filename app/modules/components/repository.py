@@ -76,7 +76,7 @@ def repository() -> rx.Component:
         rx.el.div(
             rx.el.h2("Repository"),
             rx.el.span(class_name="grow"),
-            rx.cond(SessionState.can_operate, change, rx.fragment()),
+            rx.cond(SessionState.can_operate, change),
             rx.link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
@@ -88,13 +88,13 @@ def repository() -> rx.Component:
                 _pair("Applies", rx.el.span(Repository["applies"])),
                 _pair("Seen", _commit("seen", "Not read yet")),
                 _pair("Applied", _commit("applied", "None yet")),
-                rx.cond(Repository["ahead"] != "", _pair("Ahead", rx.el.span(Repository["ahead"])), rx.fragment()),
+                rx.cond(Repository["ahead"] != "", _pair("Ahead", rx.el.span(Repository["ahead"]))),
                 class_name="ry-dl",
             ),
             class_name="ry-pb",
         ),
-        rx.cond(Repository["note"] != "", note, rx.fragment()),
+        rx.cond(Repository["note"] != "", note),
         class_name="ry-panel",
         aria_label="Repository",
     )
-    return rx.cond(Repository["name"] != "", panel, rx.fragment())
+    return rx.cond(Repository["name"] != "", panel)

@@ -17,7 +17,7 @@ def change_button() -> rx.Component:
         icon("pencil"), "Change", on_click=State.show(True), size="1", variant="surface", color_scheme="gray"
     )
     is_possible = (ModulesState.module["backend"] != "own") & ~ModulesState.module["engine"].to(str).contains("Pulumi")
-    return rx.cond(SessionState.can_admin & is_possible, button, rx.fragment())
+    return rx.cond(SessionState.can_admin & is_possible, button)
 
 
 def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:

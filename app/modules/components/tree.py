@@ -47,7 +47,7 @@ def _node(node: rx.Var[Node]) -> rx.Component:
     return rx.el.button(
         rx.cond(node.is_group, _group_marks(node), module_marks),
         rx.el.span(node.name, class_name="ry-el"),
-        rx.cond(node.drift != "", _drift(node), rx.fragment()),
+        rx.cond(node.drift != "", _drift(node)),
         rx.cond(node.is_group, rx.el.span(node.count, class_name="ry-n"), _dot(node)),
         class_name="rt-reset ry-tn",
         role="treeitem",
@@ -102,7 +102,7 @@ def _new_menu() -> rx.Component:
             color_scheme="gray",
         ),
     )
-    return rx.cond(SessionState.can_operate, menu, rx.fragment())
+    return rx.cond(SessionState.can_operate, menu)
 
 
 def module_tree() -> rx.Component:
@@ -111,7 +111,7 @@ def module_tree() -> rx.Component:
     total = rx.cond(ModulesState.total == 1, "1 module", ModulesState.total.to_string() + " modules")
     return rx.el.section(
         rx.el.div(_search(), class_name="ry-tree-search"),
-        rx.cond((ModulesState.drifted > 0) | ModulesState.only_drift, _drift_filter(), rx.fragment()),
+        rx.cond((ModulesState.drifted > 0) | ModulesState.only_drift, _drift_filter()),
         rx.cond(
             (ModulesState.nodes.length() == 0) & (ModulesState.search != ""),
             nothing,

@@ -8,11 +8,12 @@ from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
+from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
-from app.ui.form.spec import HOOKS, SOURCE_KINDS, check, texts
+from app.ui.form.spec import texts
 
 MAX_ROWS = 64
 # The sheet may be scrolled far away from what is wrong.

@@ -8,8 +8,6 @@ from urllib.parse import quote
 
 import reflex as rx
 
-from app.frame.palette import view as palette
-from app.frame.palette.recent import note_visit
 from app.frame.route import say_in_address
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
@@ -93,8 +91,6 @@ class ModulesState(LivePage, rx.State):
         (await self.get_state(RepositoryState)).is_open = False
         await self._read_groups()
         found = await self._find(asked)
-        if found is not None:
-            await note_visit(self, palette.module(found))
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
         is_missing = bool(asked) and found is None and group is None
         await self._choose_module(found if asked else await self._first())
@@ -241,7 +237,6 @@ class ModulesState(LivePage, rx.State):
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
-        await note_visit(self, palette.module(found))
         await self._choose_module(found)
         await self._turn()
         return [say_path(str(found["path"])), WorkState.follow]

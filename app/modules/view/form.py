@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.ui.form.spec import HOOKS
+from app.modules.view.spec import HOOKS
 
 Row = Mapping[str, Any]
 

@@ -29,7 +29,7 @@ def _why(job: Any) -> rx.Component:
     why = RunnersState.why
     enable = RunnerActionState.enable
     answer = rx.cond(SessionState.can_admin, why_row(why, 7, enable), why_row(why, 7))
-    return rx.cond(why.is_known & (why.job_id == job["id"].to_string()), answer, rx.fragment())
+    return rx.cond(why.is_known & (why.job_id == job["id"].to_string()), answer)
 
 
 def _action(job: Any) -> rx.Component:
@@ -98,10 +98,9 @@ def _foot() -> rx.Component:
             rx.el.span(f"Showing {RunnersState.jobs.length()} of {RunnersState.job_count}", class_name="num"),
             rx.el.span(class_name="grow"),
             fresh_button(RunnersState.fresh_job_count, RunnersState.show_fresh),
-            rx.cond(RunnersState.job_count > FEW_JOBS, more, rx.fragment()),
+            rx.cond(RunnersState.job_count > FEW_JOBS, more),
             class_name="ry-foot",
         ),
-        rx.fragment(),
     )
 
 

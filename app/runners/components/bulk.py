@@ -47,10 +47,10 @@ def bulk_bar() -> rx.Component:
     bar = rx.el.div(
         rx.el.b(_count() + " selected", class_name="num", style={"font_weight": "500"}),
         rx.el.span(BulkState.words, class_name="mut num hide-s"),
-        rx.cond(BulkState.is_page & ~BulkState.is_all, more, rx.fragment()),
+        rx.cond(BulkState.is_page & ~BulkState.is_all, more),
         rx.el.span(class_name="grow"),
         _act("Drain", "drain"),
-        rx.cond(SessionState.can_admin, admin, rx.fragment()),
+        rx.cond(SessionState.can_admin, admin),
         rx.icon_button(
             icon("x"),
             on_click=BulkState.clear,
@@ -65,7 +65,7 @@ def bulk_bar() -> rx.Component:
         aria_label="Selected runners",
         custom_attrs={"data-testid": "bulk-bar"},
     )
-    return rx.cond(BulkState.is_all | (BulkState.selected.length() > 0), bar, rx.fragment())
+    return rx.cond(BulkState.is_all | (BulkState.selected.length() > 0), bar)
 
 
 def _refusal(item: rx.Var[Refusal]) -> rx.Component:

@@ -138,7 +138,7 @@ def _step(step: Any) -> rx.Component:
         ("FAILED", icon("circle-x", class_name="t-red")),
         icon("circle-dashed", class_name="mut"),
     )
-    took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]), rx.fragment())
+    took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]))
     is_ahead = step["status"] == "PENDING"
     return rx.el.li(
         mark,
@@ -173,7 +173,7 @@ def _following() -> rx.Component:
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(State.steps, _step), class_name="ry-steps", style={"padding": "0 16px 12px"}),
-        rx.el.div(rx.el.span(about), rx.cond(has_failed, choices, rx.fragment()), class_name="ry-foot"),
+        rx.el.div(rx.el.span(about), rx.cond(has_failed, choices), class_name="ry-foot"),
         class_name="ry-panel",
         role="status",
     )
@@ -193,7 +193,7 @@ def cloud_tab() -> rx.Component:
     return rx.cond(
         State.identities.length() == 0,
         none,
-        rx.fragment(_form(), rx.cond(State.job_id > 0, _following(), rx.fragment())),
+        rx.fragment(_form(), rx.cond(State.job_id > 0, _following())),
     )
 
 

@@ -40,9 +40,7 @@ def _version() -> rx.Component:
     old = rx.el.span(State.row["version"], icon("circle-arrow-up"), class_name="ry-old")
     new = rx.fragment(
         State.row["version"],
-        rx.cond(
-            State.row["version"] == SessionState.latest_version, rx.el.span(" latest", class_name="mut"), rx.fragment()
-        ),
+        rx.cond(State.row["version"] == SessionState.latest_version, rx.el.span(" latest", class_name="mut")),
     )
     return rx.cond(State.row["is_outdated"], old, new)
 
@@ -62,12 +60,12 @@ def facts() -> rx.Component:
     )
     return rx.el.dl(
         _fact("Type", State.row["type"].to(str).capitalize()),
-        rx.cond(State.row["is_cloud"], _fact("Region", State.row["region"]), rx.fragment()),
+        rx.cond(State.row["is_cloud"], _fact("Region", State.row["region"])),
         _fact("Version", _version()),
         _fact("Load", load(State.pulse["used"], State.pulse["capacity"], State.row["status"])),
         _fact("Last seen", ago(State.pulse["at"], class_name="num")),
-        rx.cond(State.service_account != "", _fact("Service account", State.service_account), rx.fragment()),
-        rx.cond(State.cloud_role != "", _fact("Acts in AWS as", _role()), rx.fragment()),
+        rx.cond(State.service_account != "", _fact("Service account", State.service_account)),
+        rx.cond(State.cloud_role != "", _fact("Acts in AWS as", _role())),
         _fact("Labels", rx.cond(State.labels.length() > 0, labels, none)),
         _fact(
             "Registered",
@@ -147,7 +145,6 @@ def _instance_error(row: Any) -> rx.Component:
             rx.el.span(rx.el.b(row["name"], style={"font_weight": "500"}), " said: ", row["error"]),
             class_name="ry-foot",
         ),
-        rx.fragment(),
     )
 
 

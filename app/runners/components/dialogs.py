@@ -103,7 +103,7 @@ def _breaking(*, is_asked: bool) -> rx.Component:
         icon("triangle-alert"), words, read, class_name="ry-note", custom_attrs={"data-accent-color": "orange"}
     )
     box = check_field("I have read the notes", checked=State.has_read, on_change=State.set_read)
-    return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()), rx.fragment())
+    return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()))
 
 
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:

@@ -43,7 +43,7 @@ def _types() -> rx.Component:
     return rx.el.fieldset(
         rx.el.legend("Job types it takes", class_name="ry-lab"),
         rx.el.div(*boxes, class_name="ry-checks"),
-        rx.cond(State.errors.contains("types"), problem, rx.fragment()),
+        rx.cond(State.errors.contains("types"), problem),
         class_name="ry-f ry-plain",
     )
 
@@ -56,7 +56,7 @@ def _refusal() -> rx.Component:
         role="alert",
         custom_attrs={"data-testid": "error-form"},
     )
-    return rx.cond(State.errors.contains("form"), said, rx.fragment())
+    return rx.cond(State.errors.contains("form"), said)
 
 
 def _fields() -> list[rx.Component]:

@@ -46,8 +46,8 @@ def _chip(facet: str, label: str) -> rx.Component:
         ),
         rx.dropdown_menu.content(
             rx.foreach(_choices(facet), lambda choice: _item(facet, choice)),
-            rx.cond(_choices(facet).length() == 0, nothing, rx.fragment()),
-            rx.cond(is_set, rx.fragment(rx.dropdown_menu.separator(), clear), rx.fragment()),
+            rx.cond(_choices(facet).length() == 0, nothing),
+            rx.cond(is_set, rx.fragment(rx.dropdown_menu.separator(), clear)),
             variant="soft",
             color_scheme="gray",
             class_name="ry-chip-menu",
@@ -79,7 +79,7 @@ def chips() -> rx.Component:
     )
     return rx.el.div(
         *[_chip(facet, label) for facet, label in CHIPS.items()],
-        rx.cond(RunnersState.is_filtered, clear, rx.fragment()),
+        rx.cond(RunnersState.is_filtered, clear),
         rx.el.span(class_name="grow"),
         rx.foreach(_choices("health"), _health),
         class_name="ry-acts ry-chips",

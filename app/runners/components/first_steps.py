@@ -17,11 +17,9 @@ def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:
     ink = rx.cond(
         step["href"] != "",
         rx.link(button(high_contrast=True), href=step["href"], underline="none"),
-        rx.cond(SessionState.can_admin, button(high_contrast=True, on_click=on_add), rx.fragment()),
+        rx.cond(SessionState.can_admin, button(high_contrast=True, on_click=on_add)),
     )
-    quiet = rx.cond(
-        step["href"] != "", rx.link(button(variant="surface"), href=step["href"], underline="none"), rx.fragment()
-    )
+    quiet = rx.cond(step["href"] != "", rx.link(button(variant="surface"), href=step["href"], underline="none"))
     return rx.match(step["state"], ("ok", rx.fragment()), ("next", ink), quiet)
 
 
@@ -62,4 +60,4 @@ def first_steps(on_add: Any) -> rx.Component:
         aria_label="First steps",
         custom_attrs={"data-testid": "first-steps"},
     )
-    return rx.cond(state.is_shown & SessionState.can_operate, panel, rx.fragment())
+    return rx.cond(state.is_shown & SessionState.can_operate, panel)

@@ -26,7 +26,7 @@ def _drain(row: Any) -> rx.Component:
 def _admin_items(row: Any) -> rx.Component:
     return rx.fragment(
         menu_item("pencil", "Edit", RunnerEditState.edit(row["id"])),
-        rx.cond(row["is_cloud"], menu_item("cloud-upload", "Deploy", _ask("deploy", row)), rx.fragment()),
+        rx.cond(row["is_cloud"], menu_item("cloud-upload", "Deploy", _ask("deploy", row))),
         rx.cond(row["is_cloud"], rx.fragment(), menu_item("key-round", "Rotate token", _ask("rotate", row))),
         rx.cond(
             row["is_disabled"],
@@ -42,9 +42,9 @@ def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
     """List the menu's entries: the actions that this person may use and that would change something."""
     update = menu_item("arrow-up", "Update to " + latest, _ask("update", row))
     return [
-        rx.cond(row["is_outdated"] & SessionState.can_admin, update, rx.fragment()),
+        rx.cond(row["is_outdated"] & SessionState.can_admin, update),
         _drain(row),
-        rx.cond(SessionState.can_admin, _admin_items(row), rx.fragment()),
+        rx.cond(SessionState.can_admin, _admin_items(row)),
     ]
 
 
@@ -79,9 +79,9 @@ def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
     )
     likely = rx.match(
         row["action"],
-        ("update", rx.cond(SessionState.can_admin, _button("Update", _ask("update", row)), rx.fragment())),
+        ("update", rx.cond(SessionState.can_admin, _button("Update", _ask("update", row)))),
         ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
-        rx.cond(SessionState.can_admin, for_admins, rx.fragment()),
+        rx.cond(SessionState.can_admin, for_admins),
     )
     lock = rx.el.span(icon("lock"), title="Shared runners are changed only in the installation's configuration")
     return rx.cond(
@@ -90,6 +90,5 @@ def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
         rx.cond(
             SessionState.can_operate,
             rx.el.div(likely, _menu(row, latest), class_name="ry-row c6", style={"justify_content": "flex-end"}),
-            rx.fragment(),
         ),
     )

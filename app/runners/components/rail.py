@@ -32,7 +32,7 @@ def _assignment(item: Any) -> rx.Component:
     return rx.el.li(
         rx.el.span(mark, class_name="mut"),
         rx.el.div(rx.el.span(item["path"], class_name="ry-mono ry-el"), rx.el.small(item["kind"]), class_name="grow"),
-        rx.cond(_may_change(), remove, rx.fragment()),
+        rx.cond(_may_change(), remove),
         key=item["path"],
         custom_attrs={"data-assignment": item["path"]},
     )
@@ -81,7 +81,7 @@ def assignments() -> rx.Component:
         rx.el.div(
             rx.el.h2("Assignments"),
             rx.el.span(class_name="grow"),
-            rx.cond(_may_change(), add, rx.fragment()),
+            rx.cond(_may_change(), add),
             class_name="ry-ph",
         ),
         rx.el.ul(
@@ -110,7 +110,7 @@ def _token(token: Any) -> rx.Component:
     ends = rx.match(
         token["word"],
         ("ended", rx.fragment(", ended ", date(token["ends_at"]))),
-        rx.cond(token["ends_at"] != "", rx.fragment(", ends ", date(token["ends_at"])), rx.fragment()),
+        rx.cond(token["ends_at"] != "", rx.fragment(", ends ", date(token["ends_at"]))),
     )
     badge = rx.match(
         token["word"],
@@ -141,7 +141,7 @@ def _token(token: Any) -> rx.Component:
             rx.el.small(used, ends),
             class_name="grow",
         ),
-        rx.cond(token["is_live"], revoke, rx.fragment()),
+        rx.cond(token["is_live"], revoke),
         key=token["id"],
     )
 
@@ -169,7 +169,7 @@ def tokens() -> rx.Component:
         ),
         class_name="ry-panel",
     )
-    return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel, rx.fragment())
+    return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel)
 
 
 def _disabled_switch() -> rx.Component:

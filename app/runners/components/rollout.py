@@ -30,7 +30,7 @@ def _actions() -> rx.Component:
     resume = rx.button(icon("play"), "Resume", on_click=RolloutState.resume(key), **surface)
     abort = rx.button("Abort", on_click=RolloutState.ask_abort(key), **surface)
     acts = rx.el.div(rx.cond(rollout["is_paused"], resume, pause), abort, class_name="ry-acts")
-    return rx.cond(SessionState.can_admin, acts, rx.fragment())
+    return rx.cond(SessionState.can_admin, acts)
 
 
 def rollout_panel() -> rx.Component:
@@ -40,19 +40,19 @@ def rollout_panel() -> rx.Component:
     panel = rx.el.section(
         rx.el.div(
             rx.el.h2("Rolling out ", rollout["version"]),
-            rx.cond(rollout["is_paused"], rx.badge("Paused", color_scheme="amber", radius="full"), rx.fragment()),
+            rx.cond(rollout["is_paused"], rx.badge("Paused", color_scheme="amber", radius="full")),
             rx.el.span(rollout["words"], class_name="mut num"),
             rx.el.span(class_name="grow"),
             _actions(),
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(rollout["waves"], _wave), class_name="ry-steps", style={"padding": "0 16px 12px"}),
-        rx.cond(rollout["reason"] != "", reason, rx.fragment()),
+        rx.cond(rollout["reason"] != "", reason),
         class_name="ry-panel",
         role="status",
         aria_label="Rollout",
     )
-    return rx.cond(rollout["id"] != "", panel, rx.fragment())
+    return rx.cond(rollout["id"] != "", panel)
 
 
 def abort_question() -> rx.Component:

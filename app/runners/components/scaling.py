@@ -43,7 +43,7 @@ def scaling_limits() -> rx.Component:
     form = rx.el.form(
         rx.el.div(*fields[:2], class_name="ry-two"),
         rx.el.div(*fields[2:], class_name="ry-two"),
-        rx.cond(SessionState.can_admin, rx.el.div(save, class_name="ry-acts"), rx.fragment()),
+        rx.cond(SessionState.can_admin, rx.el.div(save, class_name="ry-acts")),
         on_submit=State.save,
         no_validate=True,
         key=State.revision.to_string(),
@@ -60,7 +60,7 @@ def scaling_limits() -> rx.Component:
         class_name="ry-panel",
         aria_label="Scaling",
     )
-    return rx.cond(RunnerState.row["is_cloud"], panel, rx.fragment())
+    return rx.cond(RunnerState.row["is_cloud"], panel)
 
 
 def _decision(item: Any) -> rx.Component:
@@ -70,7 +70,7 @@ def _decision(item: Any) -> rx.Component:
         clock_time(item["at"]),
         mark,
         rx.el.span(rx.el.span(item["counts"], class_name="num"), " ", item["reason"]),
-        rx.cond(item["is_rehearsal"], rehearsal, rx.fragment()),
+        rx.cond(item["is_rehearsal"], rehearsal),
         key=item["id"],
     )
 
@@ -85,4 +85,4 @@ def scaling_ledger() -> rx.Component:
         class_name="ry-panel",
         aria_label="Scaling decisions",
     )
-    return rx.cond(RunnerState.row["is_cloud"], panel, rx.fragment())
+    return rx.cond(RunnerState.row["is_cloud"], panel)

@@ -178,7 +178,7 @@ def _file() -> rx.Component:
     choice = rx.segmented_control.root(
         names, value=State.file["name"], on_change=State.set_file, aria_label="Which file to install"
     )
-    offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice, rx.fragment()))
+    offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice))
     none = rx.el.p(
         "No downloads yet: paste it in a clone of Runyard, on a machine like the one it will run on.",
         class_name="ry-hint",

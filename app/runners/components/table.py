@@ -52,7 +52,7 @@ def _pick(key: Any, name: Any, is_selected: Any) -> rx.Component:
         size="1",
         custom_attrs={"aria-label": "Select " + name.to(str)},
     )
-    return cell(rx.cond(SessionState.can_operate, box, rx.fragment()), class_name="hide-s")
+    return cell(rx.cond(SessionState.can_operate, box), class_name="hide-s")
 
 
 def _pick_page() -> rx.Component:
@@ -62,7 +62,7 @@ def _pick_page() -> rx.Component:
         size="1",
         custom_attrs={"aria-label": "Select this page"},
     )
-    content = rx.cond(SessionState.can_operate, box, rx.fragment())
+    content = rx.cond(SessionState.can_operate, box)
     return rx.el.th(content, role="columnheader", scope="col", class_name="c-x hide-s")
 
 
@@ -76,7 +76,7 @@ def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
             aria_label="Instances of " + row["name"].to(str),
         ),
         rx.link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
-        rx.cond(row["instance_count"] > 1, tag(row["instance_count"]), rx.fragment()),
+        rx.cond(row["instance_count"] > 1, tag(row["instance_count"])),
         class_name="ry-row c6",
     )
 
@@ -96,7 +96,7 @@ def _why(row: Any, pulse: Any) -> rx.Component:
     """The reason for a runner's status; the browser counts up how long the runner has been silent."""
     silence = rx.el.span(row["why"], " for ", since(pulse["at"]))
     said = rx.cond(row["is_silent"] & (pulse["at"] != ""), silence, rx.el.span(row["why"]))
-    return rx.cond(row["why"] != "", rx.el.span(said, class_name="ry-why ry-el", title=row["why"]), rx.fragment())
+    return rx.cond(row["why"] != "", rx.el.span(said, class_name="ry-why ry-el", title=row["why"]))
 
 
 def health(row: Any, pulse: Any) -> rx.Component:
@@ -107,7 +107,7 @@ def health(row: Any, pulse: Any) -> rx.Component:
     return rx.el.div(
         rx.foreach(conditions, _condition),
         _why(row, pulse),
-        rx.cond(is_well, rx.el.span(well, class_name="mut"), rx.fragment()),
+        rx.cond(is_well, rx.el.span(well, class_name="mut")),
         class_name="ry-row ry-el",
     )
 
@@ -194,7 +194,7 @@ def _runner(held: Any) -> rx.Component:
             is_opened=is_opened,
             is_selected=BulkState.is_all | BulkState.selected.contains(key),
         ),
-        rx.cond(is_opened, rx.foreach(opened, _instance), rx.fragment()),
+        rx.cond(is_opened, rx.foreach(opened, _instance)),
         key=key,
     )
 
@@ -214,7 +214,7 @@ def _nothing() -> rx.Component:
             "Add one to run your first plan. It takes about two minutes.",
             "Plans and applies run on them. An admin can add one.",
         ),
-        rx.cond(SessionState.can_admin, add, rx.fragment()),
+        rx.cond(SessionState.can_admin, add),
         read,
         test_id="no-runners",
     )
@@ -227,7 +227,7 @@ def _nothing() -> rx.Component:
 def _pager() -> rx.Component:
     fresh = fresh_button(RunnersState.fresh_count, RunnersState.show_fresh)
     is_needed = (RunnersState.match_count > PAGE_SIZE) | (RunnersState.fresh_count > 0)
-    return rx.cond(is_needed, page_foot(RunnersState, PAGE_SIZE, RunnersState.match_count, fresh), rx.fragment())
+    return rx.cond(is_needed, page_foot(RunnersState, PAGE_SIZE, RunnersState.match_count, fresh))
 
 
 def runners_table() -> rx.Component:

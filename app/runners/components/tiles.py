@@ -13,7 +13,7 @@ from app.ui.icons import icon
 def _move(tile: Any, *, has_arrow: bool) -> rx.Component:
     arrow = rx.cond(tile["is_up"], icon("arrow-up", "xs"), icon("arrow-down", "xs")) if has_arrow else rx.fragment()
     tone: Any = rx.cond(tile["is_good"], "good", "bad") if has_arrow else ""
-    return rx.cond(tile["move"], rx.el.em(arrow, tile["move"], class_name=tone), rx.fragment())
+    return rx.cond(tile["move"], rx.el.em(arrow, tile["move"], class_name=tone))
 
 
 def _tile(title: str, key: str, aside: Any, spark: rx.Component, *, has_arrow: bool = True) -> rx.Component:

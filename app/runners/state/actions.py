@@ -1,5 +1,6 @@
 """The actions on a runner: a question names the effect in numbers, then the database carries the action out."""
 
+import asyncio
 from typing import Any
 
 import reflex as rx
@@ -13,8 +14,8 @@ from app.project.runtime import runtime
 from app.project.store import OrgStore
 from app.runners.view import commands
 from app.runners.view.reach import reach_of, say_reach
-from app.runners.view.tokens import make_token
 from app.ui.words import count
+from wire.tokens import make_token
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
 UPDATES = ("update", "update_all", "update_by_hand")
@@ -229,7 +230,7 @@ class RunnerActionState(AppState, rx.State):
         return rx.toast.success(f"{self.worker_name} is removed", description="Its jobs and logs stay.")
 
     async def _rotate(self) -> list[rx.event.EventSpec]:
-        token = await make_token()
+        token = await asyncio.to_thread(make_token)
         await self._rpc(
             "rotate_worker_token",
             {

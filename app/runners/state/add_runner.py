@@ -1,5 +1,6 @@
 """The add-runner sheet: register a self-hosted runner, or deploy a cloud-hosted one, and wait for it."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,8 +25,8 @@ from app.runners.view.form import (
     build_accounts,
     check_host,
 )
-from app.runners.view.tokens import make_token
 from app.ui.words import parse_time
+from wire.tokens import make_token
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
@@ -149,7 +150,7 @@ class AddRunnerState(DeployForm, rx.State):
             return
         self.is_busy = True
         yield
-        token = None if self.account_id != NO_ACCOUNT else await make_token()
+        token = None if self.account_id != NO_ACCOUNT else await asyncio.to_thread(make_token)
         proof = (token.hash, token.hint) if token else (None, None)
         try:
             worker = await self._rpc("register_worker", await self._registration(host.spec, *proof))

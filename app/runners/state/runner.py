@@ -4,8 +4,6 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.palette import view as palette
-from app.frame.palette.recent import note_visit
 from app.frame.session import say_error
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
@@ -139,8 +137,6 @@ class RunnerState(LivePage, rx.State):
                 raise NotThere("This runner is not here.", "It may belong to another organisation, or it was removed.")
             self.problem = "This runner was removed."
             return
-        if changed.is_everything:
-            await note_visit(self, palette.runner(worker))
         await self._show_facts(worker)
         self._show_pulse(worker)
         if jobs is not None:

@@ -1,13 +1,12 @@
 """My personal tokens: made here, shown once, listed without what lets anybody in, revoked with a question."""
 
-import hashlib
 from typing import Any, TypedDict
 
 import reflex as rx
 
 from app.frame.session import AppState, say_error
 from app.project.errors import AppError
-from app.runners.view.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
+from wire.tokens import make_personal_token
 
 DAYS = ("30", "90", "365")
 
@@ -60,9 +59,8 @@ class PersonalTokensState(AppState, rx.State):
         if not name or days not in DAYS:
             self.error = "A token needs a name."
             return None
-        token = make_text(PERSONAL_PREFIX)
-        digest = hashlib.sha256(token.encode()).hexdigest()
-        args = {"p_name": name, "p_token_hash": digest, "p_hint": token[-HINT_LENGTH:], "p_days": int(days)}
+        token = make_personal_token()
+        args = {"p_name": name, "p_token_hash": token.hash, "p_hint": token.hint, "p_days": int(days)}
         try:
             made = await self._rpc("create_personal_token", args)
             await self._read()
@@ -70,7 +68,7 @@ class PersonalTokensState(AppState, rx.State):
             self.error = f"{error.message} {error.hint}"
             return None
         self.is_open, self.shown_id, self.shown_name = False, str(made["id"]), name
-        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{token}')")
+        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{token.text}')")
 
     @rx.event
     def forget(self) -> rx.event.EventSpec:

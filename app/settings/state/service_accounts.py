@@ -12,13 +12,12 @@ from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view.service_accounts import (
     AccountView,
-    NewSecret,
     TrustView,
     build_view,
     check_form,
-    make_secret,
     new_trust,
 )
+from wire.tokens import SERVICE_ACCOUNT, NewToken, make_token
 
 MOST_TRUSTS = 10
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
@@ -98,12 +97,12 @@ class AccountsState(ItemForm, rx.State):
         if self.way == "oidc":
             await self._rpc("create_service_account", args)
             return None
-        secret = await asyncio.to_thread(make_secret)
+        secret = await asyncio.to_thread(make_token, SERVICE_ACCOUNT)
         args |= {"p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
         row = await self._rpc("create_service_account", args)
         return self._reveal(row, secret)
 
-    def _reveal(self, row: dict[str, Any], secret: NewSecret) -> rx.event.EventSpec:
+    def _reveal(self, row: dict[str, Any], secret: NewToken) -> rx.event.EventSpec:
         """Send the secret to the browser in its own event: a state's var would be sent again and again."""
         self.shown_id, self.shown_client = str(row["id"]), str(row.get("client_id") or "")
         return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret.text}')")
@@ -141,7 +140,7 @@ class AccountsState(ItemForm, rx.State):
         return said
 
     async def _rotate(self) -> rx.event.EventSpec:
-        secret = await asyncio.to_thread(make_secret)
+        secret = await asyncio.to_thread(make_token, SERVICE_ACCOUNT)
         args = {"p_account": self.asking_id, "p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
         return self._reveal(await self._rpc("rotate_service_account_secret", args), secret)
 

@@ -2,14 +2,9 @@
 
 import json
 import re
-import secrets
-import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
-
-import bcrypt
 
 from app.runners.view.launch import AUDIENCE
 from app.settings.view.trusts import PLATFORMS
@@ -19,10 +14,6 @@ from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 
-PREFIX = "rys_"
-LENGTH = 43  # base62 digits that hold 32 random bytes
-COST = 10
-_ALPHABET = string.ascii_letters + string.digits
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -55,25 +46,6 @@ class AccountView(TypedDict):
     last_used_at: str
     role: str
     trusts: list[TrustView]
-
-
-@dataclass(frozen=True)
-class NewSecret:
-    """A client secret with its hash and hint; only hash and hint leave this process for the database."""
-
-    text: str
-    hash: str
-    hint: str
-
-    def __repr__(self) -> str:
-        """Never show the secret in a log."""
-        return f"NewSecret(…{self.hint})"
-
-
-def make_secret() -> NewSecret:
-    """Draw a secret; its hashing takes a tenth of a second, so call this in a thread."""
-    text = PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
-    return NewSecret(text, bcrypt.hashpw(text.encode(), bcrypt.gensalt(COST)).decode(), text[-4:])
 
 
 def build_view(row: Row) -> AccountView:

@@ -12,7 +12,6 @@ from typing import Any
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
-from cli.client.tokens import make_token
 from cli.engines.cache import binary_folder
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder
@@ -22,6 +21,7 @@ from cli.launcher.process import Part
 from cli.runners.shared import SharedRunner, give_token
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
+from wire.tokens import make_token
 
 DEMO_EMAIL = "demo@runyard.local"
 Credentials = dict[str, str]
@@ -45,18 +45,15 @@ NO_RUNNERS = (
 )
 
 
-async def prepare_demo(settings: Settings, secrets: Secrets, own_url: str = "") -> Demo:
-    """Make what is missing of the demo, through the API as anybody would; safe to run again.
-
-    `own_url` is where its first runner reaches the API, if that way is to be one that can be cut.
-    """
+async def prepare_demo(settings: Settings, secrets: Secrets) -> Demo:
+    """Make what is missing of the demo, through the API as anybody would; safe to run again."""
     shared, own, older = await asyncio.to_thread(_prepare, settings, secrets)
     if own is None or older is None:
         return Demo(DEMO_EMAIL, secrets.demo_password, note=NO_RUNNERS)
     await _begin_engine()
     parts = [
         *([runner_part(settings, SHARED, shared)] if shared else []),
-        runner_part(settings, OWN, own, url=own_url),
+        runner_part(settings, OWN, own),
         runner_part(settings, OLDER, older, script=sources_folder() / "scripts" / "older_runner.py"),
         activity_part(settings, secrets),
     ]
@@ -160,9 +157,7 @@ def isolation_here(settings: Settings, credentials: Credentials) -> Found:
     return Found(are_kept and is_whole, are_kept)
 
 
-def runner_part(
-    settings: Settings, name: str, credentials: Credentials, script: Path | None = None, url: str = ""
-) -> Part:
+def runner_part(settings: Settings, name: str, credentials: Credentials, script: Path | None = None) -> Part:
     """Describe a demo runner: the real program, with the three variables that a person would set."""
     program = [sys.executable, str(script)] if script else [str(Path(sys.prefix) / "bin" / "runyard-worker")]
     folder = settings.home / "demo" / name
@@ -170,7 +165,7 @@ def runner_part(
         "WORKER_ID": credentials["id"],
         "WORKER_TOKEN": credentials["token"],
         "WORKER_INSTANCE": name,
-        "SUPABASE_URL": url or settings.url,
+        "SUPABASE_URL": settings.url,
         # Nothing is read from there; it names what jobs are to be kept away from.
         "RUNYARD_SECRETS": str(settings.home),
         "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": str(binary_folder(ENGINES["tofu"])),

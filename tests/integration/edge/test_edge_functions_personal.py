@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.client.tokens import make_personal_token
 from tests.integration.edge.conftest import Edge
 from tests.integration.edge.people import Person
 from tests.integration.edge.test_edge_functions_session import claims_of
+from wire.tokens import make_personal_token
 
 GRANT = "urn:runyard:grant-type:personal-token"
 

@@ -23,14 +23,25 @@ def build(folder: Path, version: str, *, damage: tuple[str, str, str] | None = N
     `damage` is (file, text, replacement): what is wrong with the release.
     """
     source, made = folder / f"source-{version}", folder / f"{version}.pex"
-    shutil.copytree(PROJECT / "worker", source / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("wire", "worker"):
+        shutil.copytree(PROJECT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     (source / "worker/version.py").write_text(f'"""Which."""\n\n__version__ = "{version}"\n')
     if damage:
         file = source / damage[0]
         text = file.read_text()
         assert damage[1] in text
         file.write_text(text.replace(damage[1], damage[2], 1))
-    command = [sys.executable, "-m", "pex", "--package", f"worker@{source}", "--entry-point", "worker.cli:main"]
+    command = [
+        sys.executable,
+        "-m",
+        "pex",
+        "--package",
+        f"wire@{source}",
+        "--package",
+        f"worker@{source}",
+        "--entry-point",
+        "worker.cli:main",
+    ]
     command += ["--inherit-path=fallback", "--python-shebang", sys.executable, "--output-file", str(made)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     return made

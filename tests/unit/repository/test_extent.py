@@ -40,7 +40,7 @@ def test_the_variable_for_everything_disables_sampling(monkeypatch: pytest.Monke
     [
         ("e2e/test_x.py", ["chromium", "product"], {"browser"}),
         ("e2e/test_x.py", ["product"], set()),
-        ("e2e/test_x.py", ["chromium", "demo"], {"browser", "engine"}),
+        ("e2e/test_x.py", ["chromium", "served"], {"browser", "engine"}),
         ("integration/test_upgrades.py", [], {"engine"}),
         ("integration/test_x.py", ["bench"], {"engine"}),
         ("integration/cloud/test_x.py", ["bench", "aws"], {"engine", "aws"}),

@@ -19,7 +19,6 @@ def answer(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "hours": 24,
         "whole": whole,
         "points": list(points),
-        "parts": [],
         "now": {"used": 19, "capacity": 36},
         **changes,
     }
@@ -72,59 +71,6 @@ def test_an_organisation_without_jobs_has_no_figures() -> None:
     assert made["wait"]["lines"]["p95"]["line"] == ""
 
 
-def test_runners_and_groups_show_p95_and_utilisation() -> None:
-    parts = [
-        {
-            "kind": "runner",
-            "id": "w",
-            "name": "prod-us",
-            "jobs": 9,
-            "failed": 1,
-            "succeeded": 8,
-            "p95": 38.2,
-            "busy": 2.5,
-            "of": 10,
-        },
-        {
-            "kind": "group",
-            "id": None,
-            "name": "ml",
-            "jobs": 9,
-            "failed": 0,
-            "succeeded": 9,
-            "p95": None,
-            "busy": 0.1,
-            "of": 1,
-        },
-    ]
-    made = build(answer(point(0), parts=parts))
-    assert (made["runners"][0]["href"], made["runners"][0]["p95"], made["runners"][0]["is_low"]) == (
-        "/dashboard/runners/w",
-        "38 s",
-        True,
-    )
-    assert (made["groups"][0]["p95"], made["groups"][0]["width"]) == ("–", "10%")
-
-
-def test_the_foot_counts_the_rows_that_are_listed() -> None:
-    parts = [
-        {
-            "kind": "runner",
-            "id": str(n),
-            "name": str(n),
-            "jobs": 1,
-            "failed": 0,
-            "succeeded": 1,
-            "busy": 0.1,
-            "of": 5000,
-        }
-        for n in range(20)
-    ]
-    assert build(answer(point(0), parts=parts))["runners_said"] == {"few": "6 of 5,000", "every": "20 of 5,000"}
-    assert build(answer(point(0), parts=parts[:2]))["runners_said"] == {"few": "2 of 5,000", "every": "2 of 5,000"}
-    assert build(answer(point(0)))["runners_said"] == {"few": "", "every": ""}
-
-
 def test_releases_and_outages_have_a_text_and_a_position() -> None:
     span = {"from": "2026-11-15T10:00:00+00:00", "to": "2026-11-15T20:00:00+00:00"}
     happened = [
@@ -141,11 +87,6 @@ def test_releases_and_outages_have_a_text_and_a_position() -> None:
         "it began before the span"
     )
     assert build(answer(point(0), marks=happened))["marks"] == [], "without a span nothing has a place"
-
-
-def test_a_small_line_has_gaps_for_missing_values() -> None:
-    assert charts.spark({}) == ""
-    assert charts.spark({"1": 2.0, "2": 4.0, "24": 0}).count("M") == 2
 
 
 def test_the_middle_of_the_axis_counts_whole_jobs() -> None:

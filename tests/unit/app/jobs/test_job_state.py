@@ -53,7 +53,6 @@ def state(monkeypatch: pytest.MonkeyPatch) -> JobState:
     monkeypatch.setattr(JobState, "_who", who)
     monkeypatch.setattr(JobState, "_watch_lease", nothing)
     monkeypatch.setattr(JobState, "_show_lease", lambda *_: None)
-    monkeypatch.setattr("app.jobs.state.job.note_visit", nothing)
     return JobState(_reflex_internal_init=True)
 
 

@@ -239,10 +239,10 @@ async def test_a_project_that_does_not_answer_is_unreachable_not_an_error_of_our
 
 
 AWAY_CODES = ("PGRST001", "PGRST002", "PGRST003", "57P01", "57P03", "08006")
-BUSY_CODES = ("40001", "40P01", "53300", "55P03", "57014")
+BUSY_CODES = ("40001", "40P01", "53300", "55P03", "57014", "25006")
 
 
-@pytest.mark.parametrize("code", [*AWAY_CODES, *BUSY_CODES, "503"])
+@pytest.mark.parametrize("code", [*AWAY_CODES, *BUSY_CODES, "402", "429", "503"])
 def test_a_database_that_restarts_or_is_busy_refused_nothing(code: str) -> None:
     error = to_app_error(APIError({"code": code, "message": "in the database's words"}))
     assert isinstance(error, Unreachable)

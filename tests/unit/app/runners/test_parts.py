@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import bcrypt
 import pytest
 
 from app.runners.view.curves import NO_CURVE, bars, smooth
@@ -22,7 +21,6 @@ from app.runners.view.detail import (
 )
 from app.runners.view.reach import covers, reach_of, say_reach
 from app.runners.view.tiles import build_tiles
-from app.runners.view.tokens import LENGTH, PREFIX, make_text, make_token
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 
 NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)
@@ -273,20 +271,6 @@ def test_the_sheet_expects_the_steps_of_the_runner(kind: str, parts: tuple[Lifec
 )
 def test_an_identitys_test_shows_the_result_of_its_job(job: dict[str, Any], found: tuple[str, str]) -> None:
     assert read_test(job) == found
-
-
-def test_a_token_has_the_promised_shape() -> None:
-    assert re.fullmatch(rf"{PREFIX}[0-9A-Za-z]{{{LENGTH}}}", make_text())
-    assert make_text() != make_text()
-
-
-@pytest.mark.anyio
-async def test_only_hash_and_hint_of_a_token_are_for_the_database() -> None:
-    token = await make_token()
-    assert token.hash.startswith("$2b$10$")
-    assert bcrypt.checkpw(token.text.encode(), token.hash.encode())
-    assert token.hint == token.text[-4:]
-    assert token.text not in repr(token)
 
 
 def test_an_instance_shows_its_isolation_and_its_problem() -> None:

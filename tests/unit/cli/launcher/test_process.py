@@ -162,11 +162,11 @@ async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(journal
     wrong = ["/no/such/program"]
     runner = PartRunner(part_of([sleep, StackError("half a file"), wrong, sleep]), journal)
     await runner.start()
-    first = runner.pid
+    first = runner.process and runner.process.pid
     runner.signal(signal.SIGKILL)
 
     async def is_back() -> bool:
-        return runner.pid != first
+        return (runner.process and runner.process.pid) != first
 
     try:
         await eventually(is_back, timeout_seconds=30)

@@ -1,6 +1,6 @@
-"""Dependencies as a tree and as DOT."""
+"""Dependencies as a tree."""
 
-from cli.modules.graph import dot, tree
+from cli.modules.graph import tree
 
 
 def edge(producer: str, consumer: str, **bindings: str) -> dict[str, object]:
@@ -21,9 +21,3 @@ def test_module_with_several_producers_is_drawn_out_once() -> None:
         "b",
         "└─ c  (inputs changed: x, y) (see above)",
     ]
-
-
-def test_dot_quotes_names_and_labels_bindings() -> None:
-    found = dot([{"path": 'a"b'}], [edge("a", "b", vpc="id")])
-    assert '  "a\\"b";' in found
-    assert '  "a" -> "b" [label="id → vpc"];' in found

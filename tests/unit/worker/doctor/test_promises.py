@@ -7,8 +7,8 @@ import pytest
 from stack.settings import PROJECT
 from tests.support.job_place import Place, place
 from worker.children.isolation import Isolation
+from worker.children.mounts import View
 from worker.children.sandbox.landlock import version
-from worker.children.view import View
 from worker.doctor.check import Verdict
 from worker.doctor.isolation import attempts, depth, isolation, reach
 from worker.doctor.promises import PROMISES, Promise

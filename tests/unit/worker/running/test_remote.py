@@ -13,7 +13,7 @@ from worker.attempt.control import JobControl
 from worker.attempt.lease import Lease
 from worker.attempt.saved_attempt import leftovers
 from worker.dispatch.base import Execution
-from worker.dispatch.order import Order
+from worker.dispatch.executor_order import Order
 from worker.engines.finder import EngineFinder
 from worker.enums import JobType
 from worker.errors import RunnerUnfit

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.unit.worker.fakes import HandClock, Network, refusal
-from tests.unit.worker.running.test_attempt import ENDED, Scene, scene
+from tests.unit.worker.running.test_attempt_runner import ENDED, Scene, scene
 from worker.api.replies import IssuedTokens
 from worker.attempt.workspace import Workspace
 from worker.enums import JobPhase, JobStatus

@@ -17,7 +17,7 @@ from worker.program import Handover, Program
 from worker.signals import STOPPING
 from worker.update import handover as module
 from worker.update.handover import hand_over, try_out
-from worker.update.notes import Note, take_note
+from worker.update.handover_notes import Note, take_note
 
 
 class Became(Exception):

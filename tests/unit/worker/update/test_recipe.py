@@ -20,7 +20,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.running.table import JobHandle, JobTable
 from worker.settings.update import UpdateSettings
-from worker.update.notes import Note, leave_note
+from worker.update.handover_notes import Note, leave_note
 from worker.update.recipe import is_own_update, update_recipe
 from worker.update.updater import Updater
 from worker.version import __version__

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from cli.modules.hcl_blocks import code_files, parse, read_facts
+from wire.hcl_blocks import code_files, parse, read_facts
 
 LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
 PULUMI_FILES = ("Pulumi.yaml", "Pulumi.yml")

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 RUNNER, SERVICE_ACCOUNT, PERSONAL = "ryw_", "rys_", "ryp_"
 ALPHABET = string.ascii_letters + string.digits
-TOKEN_LENGTH = 43
+LENGTH = 43  # base62 digits that hold 32 random bytes
 COST = 10
+HINT_LENGTH = 4
 
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token with what the database keeps of it."""
+    """A token with its hash and hint; only these two ever leave for the database, and no log shows the token."""
 
     text: str = field(repr=False)
     hash: str
@@ -20,12 +21,11 @@ class NewToken:
 
 
 def make_token(prefix: str = RUNNER) -> NewToken:
-    """Make a token; only its hash and its last characters ever leave for the database."""
+    """Make a token; hashing takes a tenth of a second, so an event loop calls this in a thread."""
     import bcrypt
 
     text = _draw(prefix)
-    digest = bcrypt.hashpw(text.encode(), bcrypt.gensalt(COST))
-    return NewToken(text, digest.decode(), text[-4:])
+    return NewToken(text, bcrypt.hashpw(text.encode(), bcrypt.gensalt(COST)).decode(), text[-HINT_LENGTH:])
 
 
 def make_personal_token() -> NewToken:
@@ -33,8 +33,8 @@ def make_personal_token() -> NewToken:
     from hashlib import sha256
 
     text = _draw(PERSONAL)
-    return NewToken(text, sha256(text.encode()).hexdigest(), text[-4:])
+    return NewToken(text, sha256(text.encode()).hexdigest(), text[-HINT_LENGTH:])
 
 
 def _draw(prefix: str) -> str:
-    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(TOKEN_LENGTH))
+    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.modules.view.spec import HOOKS, check
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
-from app.ui.form.spec import HOOKS, check
 
 GIT = {
     "name": "vpc",

@@ -1,7 +1,4 @@
-"""Facts in a folder of OpenTofu or Terraform code that no engine prints: backend, versions, providers, module sources.
-
-The same text is in worker/engines and cli/modules: the two are separate wheels that import nothing of each other.
-"""
+"""Facts in a folder of OpenTofu or Terraform code that no engine prints: backend, versions, providers, module sources."""
 
 import json
 import re

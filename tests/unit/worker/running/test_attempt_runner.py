@@ -18,7 +18,7 @@ from worker.attempt.workspace import Workspace
 from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
 from worker.logs.shipper import Shipper
-from worker.running.attempt import Attempt
+from worker.running.attempt_runner import Attempt
 from worker.running.reporter import Reporter
 from worker.running.table import JobHandle
 from worker.settings import load_settings

@@ -9,8 +9,8 @@ import pytest
 
 from cli.errors import CommandError, Usage
 from cli.modules.bringing import has_code, numbers_of
-from cli.modules.discovery import find_roots, propose_paths
 from cli.modules.repository import NEEDS_GIT, NO_TEXT, TOO_LARGE, name_of, open_repository, without_password
+from wire.discovery import find_roots, propose_paths
 
 S3 = 'terraform {\n  required_version = ">= 1.5"\n  backend "s3" {}\n}\n'
 

@@ -1,6 +1,6 @@
 -- The ledger: promises about an organisation's jobs, counted over the stored rows. Each count except `jobs`, `applies`
--- and `kept_aside` is 0, whatever was killed, cut off or restarted meanwhile. Fault tests end with it, and the demo's
--- "Break something" shows it. It reads whole logs as the owner of the database.
+-- and `kept_aside` is 0, whatever was killed, cut off or restarted meanwhile. Fault tests end with it. It reads
+-- whole logs as the owner of the database.
 -- Parameters: organisation, start of the span.
 with span as materialized (
   select %(org)s::uuid as org, %(since)s::timestamptz as since

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.engines.hcl_blocks import Facts, declared_variables, read_facts, remote_states
+from wire.hcl_blocks import Facts, declared_variables, read_facts, remote_states
 
 ROOT = Path(__file__).parents[4]
 NO_BLOCK = r"""
@@ -98,13 +98,6 @@ def test_each_engine_reads_its_own_files(tmp_path: Path) -> None:
 
 def test_encryption_of_the_state_is_seen(tmp_path: Path) -> None:
     assert facts(tmp_path, main__tf="terraform {\n  encryption {\n    state {}\n  }\n}").has_encryption
-
-
-def test_runner_and_command_line_read_code_alike() -> None:
-    """They are separate wheels, so each carries the text."""
-    for name in ("hcl_blocks.py", "discovery.py"):
-        runners = (ROOT / "worker/engines" / name).read_text().replace("from worker.engines.", "from cli.modules.")
-        assert (ROOT / "cli/modules" / name).read_text() == runners
 
 
 def test_declared_variables_are_found_in_both_languages(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from worker.api.replies import JobRef
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
-from worker.settings.passing import is_own, is_passed
+from worker.settings.passed_variables import is_own, is_passed
 
 COMMAND = ("runyard-worker", "run", "--single")
 LABEL = "runyard.dev/job"

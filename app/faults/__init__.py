@@ -1,1 +1,0 @@
-"""Break something: the demo's faults and the ledger."""

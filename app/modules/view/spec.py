@@ -1,0 +1,117 @@
+"""A module's form, checked field by field, and the spec that the database takes."""
+
+from typing import Any
+
+from app.ui.form import fields
+from app.ui.form.spec import Checked, Form, texts
+
+ENGINES = ("tofu", "terraform", "pulumi")
+SOURCE_KINDS = ("git", "archive", "inline", "local")
+HOOKS = tuple(
+    f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")
+)
+MAX_APPROVALS = 10
+MAX_APPROVAL_HOURS = 24 * 30
+
+
+def check(raw: object, *, is_new: bool) -> Checked:
+    """Check a module's form."""
+    form, checked = texts(raw), Checked()
+    if is_new:
+        checked.take("name", form, fields.name, "")
+        checked.take("group_path", form, fields.group_path, "")
+    checked.spec = {
+        "description": checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), ""),
+        "source_kind": _choice(checked, form, "source_kind", SOURCE_KINDS),
+        "source": _source(checked, form),
+        "engine": _choice(checked, form, "engine", ENGINES),
+        "engine_version": checked.take("engine_version", form, fields.engine_version, "") or None,
+        "extra_files": _files(checked, form, "extra"),
+        "hooks": _hooks(checked, form),
+        **_running(checked, form),
+    }
+    return checked
+
+
+def _choice(checked: Checked, form: Form, key: str, allowed: tuple[str, ...]) -> str:
+    value = form.get(key) or allowed[0]
+    if value not in allowed:
+        checked.errors[key] = f"One of {', '.join(allowed)}."
+    return value
+
+
+def _running(checked: Checked, form: Form) -> dict[str, Any]:
+    hours = checked.take(
+        "approval_hours", form, lambda text: fields.whole_number(text or "24", 1, MAX_APPROVAL_HOURS), 24
+    )
+    return {
+        "labels": checked.take("labels", form, fields.labels, []),
+        "runner_instance_name": form.get("runner_instance_name", "").strip()[:128] or None,
+        "pinned_worker_id": _pin(form.get("pinned_worker_id", "")),
+        "approvals_required": checked.take(
+            "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
+        ),
+        "approval_timeout_seconds": hours * 3600,
+        "auto_apply": form.get("auto_apply") in ("on", "true"),
+        "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),
+    }
+
+
+def _pin(value: str) -> str | None:
+    return value if value not in ("", "any") else None
+
+
+def _source(checked: Checked, form: Form) -> dict[str, Any]:
+    kind = form.get("source_kind") or "git"
+    if kind == "git":
+        return {
+            "url": checked.take("git_url", form, fields.git_url, ""),
+            "ref": checked.take("git_ref", form, fields.ref, ""),
+            "subfolder": checked.take("git_subfolder", form, _optional_path, ""),
+        }
+    if kind == "archive":
+        return {
+            "url": checked.take("archive_url", form, fields.archive_url, ""),
+            "sha256": checked.take("archive_sha256", form, fields.sha256, "") or None,
+            "subfolder": checked.take("archive_subfolder", form, _optional_path, ""),
+        }
+    if kind == "inline":
+        return {"files": _inline(checked, form)}
+    if kind == "local":
+        return {"path": checked.take("local_path", form, fields.local_path, "")}
+    return {}
+
+
+def _optional_path(text: str) -> str:
+    return fields.relative_path(text, is_optional=True)
+
+
+def _inline(checked: Checked, form: Form) -> dict[str, str]:
+    files = {row["path"]: row["content"] for row in _files(checked, form, "inline")}
+    if not files and not any(key.startswith("inline") for key in checked.errors):
+        checked.errors["inline"] = "At least one file is needed, for example main.tf."
+    return files
+
+
+def _files(checked: Checked, form: Form, prefix: str) -> list[dict[str, Any]]:
+    """Read the rows `<prefix>_path:<n>` and `<prefix>_content:<n>`; a row without both is left out."""
+    start = f"{prefix}_path:"
+    numbers = [key.removeprefix(start) for key in form if key.startswith(start)]
+    rows: dict[str, dict[str, Any]] = {}
+    for number in numbers[: fields.MAX_FILES]:
+        path_key, content_key = f"{start}{number}", f"{prefix}_content:{number}"
+        if not form[path_key].strip() and not form.get(content_key, "").strip():
+            continue
+        path = checked.take(path_key, form, fields.relative_path, "")
+        content = checked.take(content_key, form, fields.text_of, "")
+        if path in rows:
+            checked.errors[path_key] = f"{path} is listed twice."
+        rows[path] = {"path": path, "content": content}
+    if len(numbers) > fields.MAX_FILES:
+        checked.errors[prefix] = f"At most {fields.MAX_FILES} files."
+    return list(rows.values())
+
+
+def _hooks(checked: Checked, form: Form) -> dict[str, str]:
+    scripts = {hook: checked.take(f"hook:{hook}", form, fields.text_of, "") for hook in HOOKS}
+    return {hook: script for hook, script in scripts.items() if script.strip()}

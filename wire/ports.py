@@ -1,0 +1,3 @@
+"""Ports that more than one part has to know."""
+
+DASHBOARD = 3000

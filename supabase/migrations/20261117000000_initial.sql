@@ -5626,29 +5626,45 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
+create view private.promotable_jobs as
+select
+  j.id,
+  j.org_id,
+  j.module_id,
+  d.producer_id
+from public.provision_jobs as j
+inner join public.modules as m on m.id = j.module_id and m.auto_apply and m.deleted_at is null
+inner join public.module_dependencies as d on d.consumer_id = j.module_id and d.is_promotion
+inner join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion}' = 'true' and j.approvals_required = 0
+  and not exists (select from public.module_locks as l where l.module_id = j.module_id)
+  and private.plan_promotion_problem(p) is null;
+comment on view private.promotable_jobs is
+  'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
+comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
+
+-- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
+-- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
+create function private.promote(p_producer uuid default null) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_next public.provision_jobs;
+  v_next private.promotable_jobs;
+  v_job public.provision_jobs;
+  v_count integer := 0;
 begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  for v_next in select n.* from private.promotable_jobs as n
+    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
   loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    -- Locked, then read again.
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
+      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
+    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
     perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+    v_count := v_count + 1;
   end loop;
+  return v_count;
 end;
 $$;
 
@@ -9747,6 +9763,8 @@ declare
   v_job public.provision_jobs := p_plan;
   v_is_destroy boolean;
   v_is_auto boolean;
+  v_is_locked boolean;
+  v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
@@ -9755,13 +9773,16 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
-    or private.plan_promotion_problem(p_plan) is not null;
+  v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or v_is_locked or v_is_early;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
+  if v_is_auto and v_is_early and not v_is_locked then
+    v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
+  end if;
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;
   v_job.idempotency_key := null;
@@ -9872,7 +9893,7 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
-      perform private.promote(v_job);
+      perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
@@ -19897,6 +19918,7 @@ begin
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
+    when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
     when 'removed_rows' then to_jsonb(private.remove_old_rows())
@@ -19934,7 +19956,7 @@ begin
   end loop;
   v_is_whole := not v_done ? 'failed';
   -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
+  foreach v_part in array array['scheduled', 'polled', 'placed', 'promoted', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
       'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
       'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop

@@ -2284,7 +2284,8 @@ begin
 end
 $$;
 comment on function public.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older '
+  'serial and another''s lock.';
 grant execute on function public.worker_state_put to executor, worker;
 
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb

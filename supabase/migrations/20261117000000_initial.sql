@@ -3415,8 +3415,10 @@ create table public.provision_jobs (
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
 -- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
-  include (is_followed);
+-- By the negative number: no other index has that order. For a status or type that few jobs have, the planner would
+-- read everybody's jobs by their key, from the newest on, wherever vacuum is behind.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, (-id))
+  include (id, is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -18067,7 +18069,7 @@ begin
     cross join unnest(p_types) as t (type)
     cross join lateral (
       select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
-        and not k.is_followed order by k.id desc limit s.most
+        and not k.is_followed order by -k.id limit s.most
     ) as j group by s.status, s.most) as c);
 end;
 $$;
@@ -18151,9 +18153,9 @@ begin
       select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and -k.id > -v_before and not k.is_followed
           and k.id <> all (v_hidden)
-        order by k.id desc limit p_offset + p_limit
+        order by -k.id limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
         limit p_limit offset p_offset);
@@ -18244,8 +18246,10 @@ language sql stable set search_path = '' as $$
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
-    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
-      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+    -- A check is requested of a job that needs attention, which its events say; few have one.
+    'checked_by', case when exists (
+      select from public.job_events as e where e.job_id = p_job.id and e.to_status = 'NEEDS_ATTENTION') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id and c.id > p_job.id
         and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
 $$;
 

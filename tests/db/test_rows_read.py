@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.bulk import add_modules
+from tests.db.bulk import add_finished_jobs, add_modules
 from tests.db.world import Organization, World
 from tests.support.database import Database, Server
 
@@ -273,3 +273,33 @@ def test_an_ordered_set_reads_its_edges_once_although_statistics_know_none(fresh
     made = org.owner.call("start_set", p_org=org.id, p_type="PLAN", p_path="bulk")["id"]
     read = rows_read(org.owner.connection, "select public.cancel_set(%(made)s)", {"made": made})
     assert max(read.values()) <= 400 * modules, read
+
+
+@pytest.fixture
+def long_history(fresh_world: World) -> Organization:
+    """An organisation with thousands of jobs that vacuum has not seen, most of one status and type."""
+    org = fresh_world.organization()
+    add_modules(fresh_world, org, 1)
+    add_finished_jobs(fresh_world, org, 6000)
+    owner = fresh_world.owner.connection
+    owner.execute("alter table public.provision_jobs set (autovacuum_enabled = off)")
+    owner.execute("update public.provision_jobs set priority = 50 where id % 5 = 0")
+    owner.execute("analyze")
+    return org
+
+
+@pytest.mark.parametrize("filters", ["{}", '{"status": ["FAILED"]}'])
+def test_the_jobs_page_counts_each_job_once_while_vacuum_is_behind(long_history: Organization, filters: str) -> None:
+    """Its counts read each job once; a page of each of 8 statuses × 11 types reads those of that status and type."""
+    call = f"select public.list_jobs(%(org)s, null, '{filters}')"
+    read = rows_read(long_history.owner.connection, call, {"org": long_history.id})
+    assert 6000 <= read["provision_jobs"] <= 10_000, read
+
+
+def test_the_page_of_an_apply_reads_nothing_of_its_modules_history(long_history: Organization) -> None:
+    owner = long_history.world.owner
+    owner.connection.execute("update public.provision_jobs set type = 'APPLY' where number % 2 = 0")
+    number = owner.one("select number from public.provision_jobs where type = 'APPLY' order by id limit 1")
+    call = f"select public.job_page(%(org)s, {number})"
+    read = rows_read(long_history.owner.connection, call, {"org": long_history.id})
+    assert 0 < read["provision_jobs"] <= FEW, read

@@ -626,29 +626,45 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
+create view private.promotable_jobs as
+select
+  j.id,
+  j.org_id,
+  j.module_id,
+  d.producer_id
+from public.provision_jobs as j
+inner join public.modules as m on m.id = j.module_id and m.auto_apply and m.deleted_at is null
+inner join public.module_dependencies as d on d.consumer_id = j.module_id and d.is_promotion
+inner join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion}' = 'true' and j.approvals_required = 0
+  and not exists (select from public.module_locks as l where l.module_id = j.module_id)
+  and private.plan_promotion_problem(p) is null;
+comment on view private.promotable_jobs is
+  'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
+comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
+
+-- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
+-- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
+create function private.promote(p_producer uuid default null) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_next public.provision_jobs;
+  v_next private.promotable_jobs;
+  v_job public.provision_jobs;
+  v_count integer := 0;
 begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  for v_next in select n.* from private.promotable_jobs as n
+    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
   loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    -- Locked, then read again.
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
+      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
+    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
     perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+    v_count := v_count + 1;
   end loop;
+  return v_count;
 end;
 $$;
 

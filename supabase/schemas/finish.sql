@@ -34,6 +34,8 @@ declare
   v_job public.provision_jobs := p_plan;
   v_is_destroy boolean;
   v_is_auto boolean;
+  v_is_locked boolean;
+  v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
@@ -42,13 +44,16 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
-    or private.plan_promotion_problem(p_plan) is not null;
+  v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or v_is_locked or v_is_early;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
+  if v_is_auto and v_is_early and not v_is_locked then
+    v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
+  end if;
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;
   v_job.idempotency_key := null;
@@ -159,7 +164,7 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
-      perform private.promote(v_job);
+      perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;

@@ -93,6 +93,7 @@ begin
   ) then
     perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job));
   end if;
+  perform private.refuse_reader(p_job);
   if coalesce(p_number, 0) < 1 then
     perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.');
   end if;

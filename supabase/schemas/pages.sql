@@ -46,7 +46,7 @@ begin
     cross join unnest(p_types) as t (type)
     cross join lateral (
       select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
-        and not k.is_followed order by k.id desc limit s.most
+        and not k.is_followed order by -k.id limit s.most
     ) as j group by s.status, s.most) as c);
 end;
 $$;
@@ -129,9 +129,9 @@ begin
       select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and -k.id > -v_before and not k.is_followed
           and k.id <> all (v_hidden)
-        order by k.id desc limit p_offset + p_limit
+        order by -k.id limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
         limit p_limit offset p_offset);
@@ -222,8 +222,10 @@ language sql stable set search_path = '' as $$
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
-    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
-      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+    -- A check is requested of a job that needs attention, which its events say; few have one.
+    'checked_by', case when exists (
+      select from public.job_events as e where e.job_id = p_job.id and e.to_status = 'NEEDS_ATTENTION') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id and c.id > p_job.id
         and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
 $$;
 

@@ -123,7 +123,8 @@ begin
       perform private.settle_set(v_set.id);
     end if;
     perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
+  -- Of a cancelled set many jobs end in one call, which settles it once.
+  elsif v_set.cancelled_at is null and private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
     perform private.settle_set(v_set.id);
   end if;

@@ -55,7 +55,7 @@ create table private.set_members (
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
-create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
+create index set_members_pending_idx on private.set_members (set_id, module_id) where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
@@ -72,7 +72,8 @@ create table private.set_edges (
   before_id uuid not null,
   primary key (set_id, after_id, before_id)
 );
-create index set_edges_before_idx on private.set_edges (set_id, before_id);
+-- The set comes last: an index that begins with it would be read whole where the key finds the edges of one member.
+create index set_edges_before_idx on private.set_edges (before_id, set_id);
 alter table private.set_edges enable row level security;
 comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
@@ -125,14 +126,16 @@ select
   m.set_id,
   m.module_id
 from private.set_members as m
+-- "offset 0": each member reads its own edges by their index. As a join, a set that was just written, of which the
+-- statistics know nothing, is read whole for each member.
 where m.job_id is null and m.left_out is null and not exists (
   select from private.set_edges as e
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED' offset 0
 ) and not exists (
   select from private.open_bindings as o
-  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0
 );
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
@@ -362,6 +365,7 @@ begin
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
   perform private.cancel_waiting(v_set, 500);
+  perform private.settle_set(p_set);
   perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
   return private.set_json(v_set);
 end;

@@ -125,10 +125,23 @@ begin
 end;
 $$;
 
--- Whether a job only looks at what another left behind: it neither locks nor writes state.
-create function private.is_inspection(p_job bigint) returns boolean
+-- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
+create function private.writes_state(p_job bigint) returns boolean
 language sql stable set search_path = '' as $$
-  select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
+  select j.type in ('APPLY', 'DESTROY', 'STATE')
+    or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
+  from public.provision_jobs as j where j.id = p_job
+$$;
+
+-- Refuses to let a job write that only reads.
+create function private.refuse_reader(p_job bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not private.writes_state(p_job) then
+    perform private.fail('RY409', 'This job only reads; it writes no state.',
+      'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.');
+  end if;
+end;
 $$;
 
 create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
@@ -244,10 +257,7 @@ declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
+  perform private.refuse_reader(p_job);
   perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
@@ -259,7 +269,8 @@ begin
 end;
 $$;
 comment on function private.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
+  'and another''s lock.';
 grant execute on function private.worker_state_put to worker, executor;
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
@@ -274,7 +285,8 @@ begin
   if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
     perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
   end if;
-  if private.is_inspection(p_job) then
+  -- It protects nothing: what it reads is replaced as a whole.
+  if not private.writes_state(p_job) then
     return p_lock;
   end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
@@ -309,7 +321,7 @@ begin
     and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
-    if v_lock.module_id is not null and not private.is_inspection(p_job) then
+    if v_lock.module_id is not null and private.writes_state(p_job) then
       perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
         v_lock.info::pg_catalog.text);
     end if;

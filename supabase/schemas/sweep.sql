@@ -529,6 +529,7 @@ begin
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
+    when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
     when 'removed_rows' then to_jsonb(private.remove_old_rows())
@@ -566,7 +567,7 @@ begin
   end loop;
   v_is_whole := not v_done ? 'failed';
   -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
+  foreach v_part in array array['scheduled', 'polled', 'placed', 'promoted', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
       'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
       'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop

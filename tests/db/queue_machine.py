@@ -32,7 +32,7 @@ class QueueMachine(QueueConditions):
     def enqueue(self, module: str, kind: str, priority: int, approvals: int) -> int:
         approvals = approvals if kind != "PLAN" else 0
         job = self.org.enqueue(module, kind, priority=priority, approvals_required=approvals)
-        self.model[job] = ModelJob(job, module, "AWAITING_APPROVAL" if approvals else "QUEUED")
+        self.model[job] = ModelJob(job, module, "AWAITING_APPROVAL" if approvals else "QUEUED", kind)
         return job
 
     @initialize(target=jobs, kinds=st.lists(st.sampled_from(["PLAN", "APPLY"]), min_size=6, max_size=6))
@@ -84,7 +84,7 @@ class QueueMachine(QueueConditions):
         made = self.org.owner.call("retry_job", p_job=job)
         assert made["status"] in ("QUEUED", "AWAITING_APPROVAL")
         old, number = self.model[job], int(made["id"])
-        self.model[number] = ModelJob(number, old.module, made["status"], max_attempts=made["max_attempts"])
+        self.model[number] = ModelJob(number, old.module, made["status"], old.kind, max_attempts=made["max_attempts"])
         return number
 
     @rule(seat=SEATS)

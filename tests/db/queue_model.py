@@ -14,6 +14,7 @@ class ModelJob:
     id: int
     module: str
     status: str
+    kind: str = "APPLY"
     attempt: int = 0
     returned: int = 0
     max_attempts: int = 3

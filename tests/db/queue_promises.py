@@ -65,6 +65,8 @@ class Promises(RuleBasedStateMachine):
     def attempt_call(self, runner: Runner, attempt: Attempt, function: str, **arguments: Any) -> Any:
         """Call as that process; a call that the model fences must be refused and change nothing."""
         code = self.fence(runner, attempt)
+        if not code and function == "worker_state_put" and self.model[attempt.job].kind == "PLAN":
+            code = "RY409"
         call = {"p_job": attempt.job, "p_attempt": attempt.attempt, **arguments}
         if not code:
             answer = runner.call(function, **call)

@@ -33,7 +33,6 @@ def events(org: Organization, rule_id: str) -> list[str]:
 def test_each_event_is_written_once_for_each_rule_that_wants_it(world: World, org: Organization) -> None:
     org.module("pay/db", approvals_required=1), org.module("net/vpc")
     all_of_it, failures, pay, net = rule(org), rule(org, "job.failed"), rule(org, path="pay"), rule(org, path="net/vpc")
-    rule(org, "job.failed", is_on=False)
     runner = org.runner("r", is_assigned_to_all_modules=True, capacity=5)
     org.enqueue("pay/db", "APPLY")
     org.enqueue("net/vpc")
@@ -48,6 +47,18 @@ def test_each_event_is_written_once_for_each_rule_that_wants_it(world: World, or
     assert said[0].startswith("Plan of net/vpc (#")
     assert said[0].endswith("failed")
     assert said[1] == "no"
+
+
+def test_a_rule_sends_only_while_it_is_switched_on(org: Organization) -> None:
+    switched = rule(org, "job.failed", is_on=False)
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    sent = []
+    for is_on in (False, True, False):
+        org.owner.call("update_notification_rule", p_rule=switched, p_spec={"is_on": is_on})
+        org.enqueue("net/vpc")
+        runner.finish(runner.claim_one(), "FAILED", p_error={"code": "x", "message": "no"})
+        sent.append(len(events(org, switched)))
+    assert sent == [0, 1, 1]
 
 
 def test_an_apply_that_succeeds_is_news_and_a_plan_is_not(org: Organization) -> None:

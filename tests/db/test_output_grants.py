@@ -18,7 +18,7 @@ STATE = {
 def job(world: World, org: Organization) -> tuple[Caller, dict[str, Any]]:
     """The engine of a job of apps/site, while platform/network has a state."""
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
-    org.enqueue("platform/network")
+    org.enqueue("platform/network", "APPLY")
     first = runner.claim_one()
     runner.call("worker_state_put", p_job=first["id"], p_attempt=1, p_body=json.dumps(STATE))
     runner.finish(first)

@@ -35,7 +35,7 @@ def build(world: World) -> Site:
     other, revoked = org.runner("other"), org.runner("revoked")
     foreign = stranger.runner("foreign")
     org.owner.call("revoke_worker_token", p_token=revoked.token_id)
-    org.enqueue("a/c")
+    org.enqueue("a/c", "APPLY")
     job = holder.claim_one()
     holder.append(job, (1, "line\n"))
     holder.call("worker_state_put", p_job=job["id"], p_attempt=1, p_body='{"serial": 1}')

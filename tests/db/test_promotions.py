@@ -10,6 +10,7 @@ from tests.db.test_set_reviews import confirm, review
 from tests.db.world import Organization, Runner, World, refused
 
 URL = "https://example.org/site.git"
+SESSION = ("worker_id", "session_id", "instance_id", "boot_id", "token_id", "instance")
 OLD, NEW = "a" * 40, "b" * 40
 
 
@@ -76,6 +77,73 @@ def test_a_module_with_auto_apply_follows_staging(world: World, org: Organizatio
     ran(org, runner, "a/staging", "APPLY", NEW)
     apply = runner.claim_one()
     assert (apply["plan_job_id"], apply["type"]) == (plan["id"], "APPLY")
+
+
+@pytest.fixture
+def waiting(org: Organization, runner: Runner, world: World) -> dict[str, Any]:
+    """Production's plan of a commit that staging is just applying; production applies its plans at once."""
+    org.owner.call("update_module", p_module=org.modules["a/production"], p_spec={"auto_apply": True})
+    ran(org, runner, "a/staging", "APPLY", OLD)
+    pushed(world, org, "a/production", NEW)
+    plan = runner.claim_one()
+    org.enqueue("a/staging", "APPLY")
+    return {"plan": plan, "apply": runner.claim_one()}
+
+
+def end(runner: Runner, job: dict[str, Any]) -> None:
+    runner.finish(job, p_result={"commit": NEW}, p_plan_summary={"create": 1, "has_changes": True})
+
+
+def follower(world: World, waiting: dict[str, Any]) -> str:
+    query = "select status::text from public.provision_jobs where plan_job_id = %s"
+    return str(world.owner.one(query, waiting["plan"]["id"]))
+
+
+def test_promotion_is_not_lost_while_somebody_is_at_productions_state(
+    world: World, org: Organization, runner: Runner, waiting: dict[str, Any]
+) -> None:
+    end(runner, waiting["plan"])
+    other = world.caller("postgres").connection
+    with other.transaction():
+        other.execute("select private.lock_state(%s, %s)", [org.id, org.modules["a/production"]])
+        end(runner, waiting["apply"])
+    assert follower(world, waiting) == "AWAITING_APPROVAL"
+    assert world.sweep()["promoted"] == 1
+    assert follower(world, waiting) == "QUEUED"
+    assert world.sweep()["promoted"] == 0
+
+
+def test_promotion_is_not_lost_when_the_plan_and_stagings_apply_end_together(
+    world: World, runner: Runner, waiting: dict[str, Any]
+) -> None:
+    """Neither transaction sees what the other one changes."""
+    other = world.caller("worker", sub=runner.worker_id, sid=runner.session_id)
+    second = Runner(other.connection, *(getattr(runner, name) for name in SESSION))
+    with runner.connection.transaction():
+        end(runner, waiting["plan"])
+        end(second, waiting["apply"])
+    assert follower(world, waiting) == "AWAITING_APPROVAL"
+    assert world.sweep()["promoted"] == 1
+    assert follower(world, waiting) == "QUEUED"
+
+
+@pytest.mark.parametrize("why", ["locked", "on request"])
+def test_apply_that_waits_for_a_person_is_not_promoted(
+    world: World, org: Organization, runner: Runner, why: str, waiting: dict[str, Any]
+) -> None:
+    module = org.modules["a/production"]
+    if why == "locked":
+        org.owner.call("lock_module", p_module=module, p_reason="Friday")
+    else:
+        options = """update public.provision_jobs set payload = jsonb_set(payload, '{options,auto_apply}', 'false')
+          where id = %s"""
+        world.owner.connection.execute(options, [waiting["plan"]["id"]])
+    end(runner, waiting["plan"])
+    if why == "locked":
+        org.owner.call("unlock_module", p_module=module)
+    end(runner, waiting["apply"])
+    assert world.sweep()["promoted"] == 0
+    assert follower(world, waiting) == "AWAITING_APPROVAL"
 
 
 def test_review_names_a_missing_promotion_and_a_set_applies_staging_first(org: Organization, runner: Runner) -> None:

@@ -102,7 +102,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
 def test_each_refusal_of_a_runner_has_its_code_and_message(org: Organization, what: str) -> None:
     code, words, ask = RUNNERS[what]
     runner = org.runner("r1", is_assigned_to_all_modules=True)
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     with refused(code) as caught:
         ask(runner, job)

@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.world import World
+from tests.db.bulk import add_finished_jobs, add_modules
+from tests.db.world import Organization, World
 from tests.support.database import Database, Server
 
 CROWD_SQL = Path(__file__).parents[2] / "benchmarks" / "database" / "sql" / "crowd.sql"
@@ -245,3 +246,60 @@ def test_statistics_read_closed_hours_not_jobs(crowd: Crowd) -> None:
 def test_a_whole_table_would_be_noticed(crowd: Crowd) -> None:
     read = crowd.rows_read(crowd.member, "select count(priority) from public.provision_jobs where priority = 7")
     assert read["provision_jobs"] >= 2 * JOBS
+
+
+def add_chains(world: World, org: Organization, count: int) -> None:
+    """So many modules in chains of ten, of which nothing has statistics but that there were none."""
+    world.owner.connection.execute("vacuum analyze")
+    add_modules(world, org, count)
+    world.owner.connection.execute(
+        """insert into public.module_dependencies (consumer_id, producer_id, org_id, created_by_label)
+          select c.id, p.id, %(org)s, 'x' from generate_series(1, %(count)s) as i
+          join public.modules as c on c.org_id = %(org)s and c.name = 'm' || i
+          join public.modules as p on p.org_id = %(org)s and p.name = 'm' || (i - 1) where i %% 10 <> 1""",
+        {"org": org.id, "count": count},
+    )
+
+
+def test_an_ordered_set_reads_its_edges_once_although_statistics_know_none(fresh_world: World) -> None:
+    """A join by the set alone would read every edge for every member, or settle the set for every job that is cancelled."""
+    # So many that their tables are more than a few pages: those are read whole.
+    org, modules = fresh_world.organization(), 1200
+    add_chains(fresh_world, org, modules)
+    start = "select public.start_set(%(org)s, 'PLAN', 'bulk')"
+    read = rows_read(org.owner.connection, start, {"org": org.id})
+    assert read["set_edges"], "the order must have been read, or this shows nothing"
+    assert max(read.values()) <= 20 * modules, read
+    made = org.owner.call("start_set", p_org=org.id, p_type="PLAN", p_path="bulk")["id"]
+    read = rows_read(org.owner.connection, "select public.cancel_set(%(made)s)", {"made": made})
+    assert max(read.values()) <= 400 * modules, read
+
+
+@pytest.fixture
+def long_history(fresh_world: World) -> Organization:
+    """An organisation with thousands of jobs that vacuum has not seen, most of one status and type."""
+    org = fresh_world.organization()
+    add_modules(fresh_world, org, 1)
+    add_finished_jobs(fresh_world, org, 6000)
+    owner = fresh_world.owner.connection
+    owner.execute("alter table public.provision_jobs set (autovacuum_enabled = off)")
+    owner.execute("update public.provision_jobs set priority = 50 where id % 5 = 0")
+    owner.execute("analyze")
+    return org
+
+
+@pytest.mark.parametrize("filters", ["{}", '{"status": ["FAILED"]}'])
+def test_the_jobs_page_counts_each_job_once_while_vacuum_is_behind(long_history: Organization, filters: str) -> None:
+    """Its counts read each job once; a page of each of 8 statuses × 11 types reads those of that status and type."""
+    call = f"select public.list_jobs(%(org)s, null, '{filters}')"
+    read = rows_read(long_history.owner.connection, call, {"org": long_history.id})
+    assert 6000 <= read["provision_jobs"] <= 10_000, read
+
+
+def test_the_page_of_an_apply_reads_nothing_of_its_modules_history(long_history: Organization) -> None:
+    owner = long_history.world.owner
+    owner.connection.execute("update public.provision_jobs set type = 'APPLY' where number % 2 = 0")
+    number = owner.one("select number from public.provision_jobs where type = 'APPLY' order by id limit 1")
+    call = f"select public.job_page(%(org)s, {number})"
+    read = rows_read(long_history.owner.connection, call, {"org": long_history.id})
+    assert 0 < read["provision_jobs"] <= FEW, read

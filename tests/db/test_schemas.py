@@ -1,19 +1,24 @@
 """`supabase/schemas/` is the source: migrations and wrappers follow from it, and every body is valid."""
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
+from stack.postgres import SUPERUSER
 from tests.support.database import Database
 from tests.support.schemas import (
     API_FILE,
     FORBIDDEN_FILE,
     SUPABASE,
     api_text,
+    beyond_the_dump,
     catalogue,
     forbidden_text,
     load_schemas,
     schema_files,
-)  # fmt: skip
+    statements_of_the_server,
+)
 
 OURS = "('public', 'private')"
 
@@ -29,6 +34,48 @@ def test_migrations_lead_to_the_schemas(desired: Database, database: Database) -
     migrated, wanted = (catalogue(each.server, each.name) for each in (database, desired))
     missing, surplus = wanted - migrated, migrated - wanted
     assert (list(missing), list(surplus)) == ([], []), "run `make migration NAME=…` and commit what it writes"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'alter policy "Runners hear their own doorbells" on realtime.messages using (true)',
+        "drop trigger note_removed_device on auth.mfa_factors",
+        "update private.job_transitions set event = 'other' where event = 'rejected'",
+        "alter publication supabase_realtime drop table public.rollouts",
+        "alter default privileges for role postgres in schema public grant select on tables to anon",
+        "grant select on auth.users to anon",
+    ],
+)
+def test_a_change_outside_of_our_schemas_is_noticed(database: Database, change: str) -> None:
+    with psycopg.connect(database.server.url(database.name, SUPERUSER)) as connection:
+        before = beyond_the_dump(connection)
+        connection.execute(change.encode())
+        assert beyond_the_dump(connection) != before
+
+
+def test_databases_of_two_days_do_not_differ(database: Database) -> None:
+    """A night may pass between the first one's log partitions and the second one's."""
+    before = catalogue(database.server, database.name)
+    owner = database.connect()
+    owner.execute("select private.ensure_log_partition(private.utc_day() + 3)")
+    [name] = owner.execute("select private.log_partition_name(min(d)) from private.log_days() as d").fetchone() or [""]
+    owner.execute(f"drop table private.{name}".encode())
+    assert catalogue(database.server, database.name) == before
+
+
+def test_migrations_set_up_roles_and_schedules_as_the_schemas_do() -> None:
+    """Both databases are on one server, so the statements are compared."""
+    migrated = statements_of_the_server(sorted((SUPABASE / "migrations").glob("*.sql")))
+    wanted = statements_of_the_server(schema_files())
+    assert len(wanted) > 8, "roles, their settings and the sweep's schedule"
+    assert wanted - migrated == set(), "write these statements into a migration by hand"
+
+
+def test_a_changed_setting_of_a_role_is_noticed(tmp_path: Path) -> None:
+    changed = tmp_path / "foundation.sql"
+    changed.write_text((SUPABASE / "schemas" / "foundation.sql").read_text().replace("'15s'", "'16s'"))
+    assert len(statements_of_the_server([changed]) - statements_of_the_server(schema_files())) == 3
 
 
 def test_wrappers_are_generated_from_the_bodies(desired: Database) -> None:

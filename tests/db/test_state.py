@@ -27,7 +27,7 @@ def test_a_new_module_has_no_state(org: Organization, runner: Runner) -> None:
 
 
 def test_a_state_is_read_byte_for_byte_as_it_was_written(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     text = '{ "serial":  3,\n"lineage":"x", "ü": "\\u00e9" }'
     assert runner.call("worker_state_put", **which(job), p_body=text)["serial"] == 3
@@ -35,7 +35,7 @@ def test_a_state_is_read_byte_for_byte_as_it_was_written(org: Organization, runn
 
 
 def test_serials_only_grow_and_the_same_text_again_is_no_change(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     runner.call("worker_state_put", **which(job), p_body=body(2))
     assert runner.call("worker_state_put", **which(job), p_body=body(2))["is_unchanged"] is True
@@ -49,7 +49,7 @@ def test_serials_only_grow_and_the_same_text_again_is_no_change(org: Organizatio
 
 
 def test_no_write_leaves_the_next_one_without_a_serial(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
 
     def put(serial: int) -> None:
@@ -68,7 +68,7 @@ def test_no_write_leaves_the_next_one_without_a_serial(org: Organization, runner
 
 
 def test_engines_without_serials_are_counted(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     serials = [
         runner.call("worker_state_put", **which(job), p_body=json.dumps({"checkpoint": n}))["serial"] for n in range(3)
@@ -77,7 +77,7 @@ def test_engines_without_serials_are_counted(org: Organization, runner: Runner) 
 
 
 def test_the_history_is_kept_and_admins_read_it(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     for serial in (1, 2):
         runner.call("worker_state_put", **which(job), p_body=body(serial))
@@ -94,7 +94,7 @@ def test_the_history_is_kept_and_admins_read_it(org: Organization, runner: Runne
 
 
 def test_the_newest_hundred_versions_are_kept_whatever_their_serials(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     serials = [1, 2, *range(5000, 5100)]
     for serial in serials:
@@ -107,7 +107,7 @@ def test_the_newest_hundred_versions_are_kept_whatever_their_serials(org: Organi
 
 
 def test_the_lock_belongs_to_the_attempt(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     lock = {"ID": "one", "Operation": "plan", "Who": "me"}
     assert runner.call("worker_state_lock", **which(job), p_lock=lock) == lock
@@ -128,8 +128,33 @@ def test_the_lock_belongs_to_the_attempt(org: Organization, runner: Runner) -> N
             runner.call("worker_state_lock", **which(job), p_lock=lock)
 
 
+@pytest.mark.parametrize("kind", ["PLAN", "DRIFT", "OUTPUT"])
+def test_a_job_that_only_reads_writes_no_state_and_locks_none(org: Organization, runner: Runner, kind: str) -> None:
+    org.enqueue("a/b", kind)
+    job = runner.claim_one()
+    for call in (
+        lambda: runner.call("worker_state_put", **which(job), p_body=body(1)),
+        lambda: runner.call("worker_state_keep", **which(job), p_number=1, p_body=body(1)),
+    ):
+        with refused("RY409", "This job only reads; it writes no state."):
+            call()
+    assert runner.call("worker_state_lock", **which(job), p_lock={"ID": "one"}) == {"ID": "one"}
+    info = org.owner.call("state_info", p_module=org.modules["a/b"])
+    assert (info["serial"], info["lock"]) == (None, None)
+    assert runner.call("worker_state_unlock", **which(job), p_lock_id="one") == {"unlocked": True}
+
+
+@pytest.mark.parametrize(("kind", "options"), [("APPLY", {}), ("DESTROY", {}), ("PLAN", {"bring_state": True})])
+def test_a_job_that_changes_or_brings_a_state_writes_it(
+    org: Organization, runner: Runner, kind: str, options: dict[str, bool]
+) -> None:
+    org.enqueue("a/b", kind, **options)
+    job = runner.claim_one()
+    assert runner.call("worker_state_put", **which(job), p_body=body(1))["serial"] == 1
+
+
 def test_a_finished_job_leaves_no_lock(org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     runner.call("worker_state_lock", **which(job), p_lock={"ID": "one"})
     runner.finish(job)
@@ -164,7 +189,7 @@ def held_job(world: World, org: Organization, lock: str = "dead") -> tuple[int, 
 
 
 def test_force_unlock_needs_the_lock_id_and_no_running_job(world: World, org: Organization, runner: Runner) -> None:
-    org.enqueue("a/b")
+    org.enqueue("a/b", "APPLY")
     job = runner.claim_one()
     module = org.modules["a/b"]
     with refused("RY404", "The state is not locked."):
@@ -202,7 +227,7 @@ def test_an_inspecting_plan_runs_beside_the_held_job_and_writes_nothing(world: W
     assert job["id"] == look["id"]
     assert job["payload"]["options"] == {"refresh_only": True, "inspects": job_id, "lock": False}
     assert runner.call("worker_state_lock", **which(job), p_lock={"ID": "mine"}) == {"ID": "mine"}
-    with refused("RY409", "This job only looks; it writes no state."):
+    with refused("RY409", "This job only reads; it writes no state."):
         runner.call("worker_state_put", **which(job), p_body=body(9))
     assert runner.call("worker_state_unlock", **which(job), p_lock_id="mine") == {"unlocked": True}
     runner.finish(job)

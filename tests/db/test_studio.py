@@ -30,7 +30,7 @@ def studio(postgres_server: Server, module_database: str) -> Iterator[tuple[Worl
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=2)
     org.enqueue("a/failed")
     runner.finish(runner.claim_one(), "FAILED", p_error={"code": "engine_failed", "message": "No."})
-    org.enqueue("a/locked")
+    org.enqueue("a/locked", "APPLY")
     job = runner.claim_one()
     runner.call("worker_state_lock", p_job=job["id"], p_attempt=1, p_lock={"ID": "x"})
     world.owner.connection.execute(

@@ -5,7 +5,7 @@ from tests.db.world import Organization, World, sha256
 
 def test_a_job_passes_from_queued_to_succeeded_with_logs_and_state(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
-    job_id = org.enqueue("platform/network")
+    job_id = org.enqueue("platform/network", "APPLY")
 
     job = runner.claim_one()
     runner.report(job, "PLAN", p_steps=[{"name": "plan", "title": "Plan", "status": "RUNNING"}])

@@ -51,6 +51,32 @@ PATTERN = (
 {lines}
 )
 """
+# What a dump of two schemas leaves out: objects of ours in schemas of others, what belongs to no schema, and rows.
+BEYOND_THE_DUMP = """
+select format('%s on %s.%s: %s', policyname, schemaname, tablename, to_jsonb(p)) from pg_policies as p
+where schemaname not in ('public', 'private')
+union all
+select format('%s of %s', pg_get_triggerdef(t.oid), t.tgrelid::regclass) from pg_trigger as t
+join pg_class as c on c.oid = t.tgrelid
+where not t.tgisinternal and c.relnamespace::regnamespace::text not in ('public', 'private')
+union all
+select format('%s may %s on %s', a.grantee::regrole, a.privilege_type, c.oid::regclass)
+from pg_class as c cross join aclexplode(c.relacl) as a
+where c.relnamespace::regnamespace::text not in ('public', 'private', 'pg_catalog', 'information_schema', 'pg_toast')
+union all
+select format('%s publishes %s.%s: %s where %s', pubname, schemaname, tablename, (select array_agg(c order by c)
+  from unnest(attnames) as c), rowfilter) from pg_publication_tables
+union all
+select format('new %s of %s in %s: %s', d.defaclobjtype, d.defaclrole::regrole, d.defaclnamespace::regnamespace, a)
+from pg_default_acl as d cross join unnest(d.defaclacl) as a
+"""
+OUR_TABLES = """
+select format('%I.%I', relnamespace::regnamespace, relname) from pg_class
+where relkind = 'r' and relnamespace::regnamespace::text in ('public', 'private')
+"""
+ROWS = "select '{0}: '::text || (to_jsonb(t) - '{{created_at,updated_at,ran_at}}'::text[])::text from {0} as t"
+# Roles and schedules belong to the server: two databases on it cannot differ in them.
+OF_THE_SERVER = re.compile(r"\b(alter|create) role\b|\bcron\.schedule\(")
 VOLATILITY = {"v": "", "s": " stable", "i": " immutable"}
 
 
@@ -100,13 +126,36 @@ def _wrapper(
 
 
 def catalogue(server: Server, database: str) -> Counter[str]:
-    """All objects of our schemas with comments and grants, as the server's own dump has them."""
+    """All objects of our schemas with comments and grants, as the server's own dump has them, ours elsewhere, and all rows."""
     dump = find_cluster(server.settings, server.secrets).binaries / "pg_dump"
     names = [f"--schema={schema}" for schema in ("public", "private")]
     command = [str(dump), "--schema-only", *names, "--dbname", server.url(database, SUPERUSER)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    text = re.sub(r"^\\(un)?restrict .*$", "", text, flags=re.MULTILINE)
-    return Counter(_sorted_columns(statement.text) for statement in split_statements(text))
+    text = _undated(re.sub(r"^\\(un)?restrict .*$", "", text, flags=re.MULTILINE))
+    with psycopg.connect(server.url(database)) as connection:
+        beyond = beyond_the_dump(connection)
+    return Counter(_sorted_columns(statement.text) for statement in split_statements(text)) + beyond
+
+
+def statements_of_the_server(files: list[Path]) -> set[str]:
+    """The statements that change roles and schedules."""
+    found = (statement.text for file in files for statement in split_statements(file.read_text()))
+    return {text for text in found if OF_THE_SERVER.search(text)}
+
+
+def beyond_the_dump(connection: psycopg.Connection) -> Counter[str]:
+    """What of ours is in schemas of others or in no schema, and every row of our tables but its times."""
+    tables = [row[0] for row in connection.execute(OUR_TABLES.encode()).fetchall()]
+    rows = " union all ".join(ROWS.format(table) for table in tables)
+    return Counter(row[0] for query in (BEYOND_THE_DUMP, rows) for row in connection.execute(query.encode()).fetchall())
+
+
+def _undated(dump: str) -> str:
+    """A dump whose log partitions are numbered instead of dated: midnight may pass between two of them."""
+    days = sorted(set(re.findall(r"job_log_chunks_(\d{8})", dump)))
+    numbers = {day: f"{number:08}" for number, day in enumerate(days)}
+    dump = re.sub(r"(?<=job_log_chunks_)\d{8}", lambda found: numbers[found[0]], dump)
+    return re.sub(r"(?<=FOR VALUES FROM )\('[-\d]+'\) TO \('[-\d]+'\)|(?<=attempts claimed on )[-\d]+", "its day", dump)
 
 
 def _sorted_columns(statement: str) -> str:

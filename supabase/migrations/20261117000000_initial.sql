@@ -13852,6 +13852,8 @@ create table public.module_git (
   applied_fingerprint text,
   applied_at timestamptz,
   commits_ahead integer check (commits_ahead >= 0),
+  missing_folder text,
+  moved_to text,
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -13879,6 +13881,9 @@ comment on column public.module_git.watched is 'The folders that counted then: i
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
+comment on column public.module_git.missing_folder is
+  'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
+comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
@@ -13950,6 +13955,20 @@ begin
 end;
 $$;
 
+-- The same for somebody who waits for it: refused where no module uses the repository.
+create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint := private.request_resolve(p_connection, p_reason);
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return v_job;
+end;
+$$;
+
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
@@ -13979,19 +13998,36 @@ begin
   end if;
   v_work := private.resolve_work(v_connection);
   return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
-    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
+    -- Outside of the digest, which it would change with each reading.
+    'seen', (select coalesce(jsonb_object_agg(g.module_id, jsonb_build_object('fingerprint', g.seen_fingerprint,
+      'watched', g.watched, 'moved_to', g.moved_to)), '{}') from private.modules_of_connection(v_connection) as m
+      join public.module_git as g on g.module_id = m.id where g.seen_fingerprint is not null));
 end;
 $$;
 comment on function private.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
-  'are known already.';
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
+  'contents that are known already.';
 grant execute on function private.worker_resolve to worker, executor;
 
 -- ## deciding
 create type private.git_finding as (
-  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text,
+  is_missing boolean
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- The folder that a module's source names, which its branch had no more when it was last read.
+create function private.missing_folder(p_module public.modules, p_git public.module_git) returns text
+language sql immutable set search_path = '' as $$
+  select p_git.missing_folder where p_git.missing_folder = coalesce(p_module.source ->> 'subfolder', '')
+$$;
+
+create function private.missing_words(p_where text, p_folder text, p_moved_to text) returns text
+language sql immutable set search_path = '' as $$
+  select left(format('%s has no folder "%s".', p_where, p_folder)
+    || coalesce(' The same content is in "' || p_moved_to || '".', ''), 1000)
+$$;
 
 -- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
@@ -14018,6 +14054,9 @@ language sql stable set search_path = '' as $$
       and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
         g.applied_fingerprint),
     case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when n.is_missing then private.missing_words(coalesce(f.value ->> 'branch', g.seen_branch, 'The repository'),
+        coalesce(m.source ->> 'subfolder', ''), case when f.value is null then g.moved_to
+          else f.value ->> 'moved_to' end)
       when f.value is null and g.seen_commit is not null then private.seen_words(g)
       when f.value is null then 'It was added while the repository was read.'
       when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
@@ -14026,10 +14065,12 @@ language sql stable set search_path = '' as $$
         then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
       when g.seen_fingerprint is null and g.applied_commit is null
         then 'First reading: changes from here on are planned.'
-      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end, n.is_missing
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
+    else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
@@ -14050,8 +14091,11 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
-create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+-- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
+-- plan gets a request to stop.
+create function private.supersede_plans(
+  p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
+) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -14059,10 +14103,12 @@ begin
   for v_job in
     select j.* from public.provision_jobs as j
     where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
-      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.module_id = any (p_modules)
       and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
       -- An apply that somebody has approved goes its way.
-      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+      and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
+        and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+        or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
     order by j.module_id
   loop
     perform private.try_cancel(v_job, 'system', 'git', p_reason);
@@ -14097,11 +14143,19 @@ begin
 end;
 $$;
 
--- Writes down what was seen of each module.
+-- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
+-- found elsewhere.
 create function private.note_seen(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
 ) returns void
 language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
+  select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  join jsonb_array_elements(p_found -> 'modules') as e on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.is_missing
+  on conflict (module_id) do update set missing_folder = excluded.missing_folder, moved_to = excluded.moved_to
+  where (g.missing_folder, g.moved_to) is distinct from (excluded.missing_folder, excluded.moved_to);
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
     applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
@@ -14114,16 +14168,31 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead,
+    commits_ahead = excluded.commits_ahead, missing_folder = null, moved_to = null,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead) or g.missing_folder is not null
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
--- was found by the poll, and gets a row of its own.
+-- The branches on which a reading found a folder missing that it found before, as branches without a set.
+create function private.newly_missing(p_findings private.git_finding[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
+$$;
+
+-- Names the modules whose folders are missing.
+create function private.missing_summary(p_findings private.git_finding[]) returns text
+language sql immutable set search_path = '' as $$
+  select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
+  where f.is_missing
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
+-- without a delivery was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void
@@ -14141,15 +14210,16 @@ begin
   update public.git_deliveries as d set decided_at = now(),
     set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
     verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
-    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+    reason = case when s.sets <> '[]' then concat_ws(' ', format('Planned %s of %s modules.', s.planned,
+        cardinality(p_findings)), s.missing)
       when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
-      else 'Nothing to plan: no module has other content than before.' end,
+      else coalesce(s.missing, 'Nothing to plan: no module has other content than before.') end,
     modules = s.modules
   from public.git_deliveries as o cross join lateral (
     select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
         p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
-      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
-      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      count(*) filter (where f.is_planned and v.is_own) as planned,
+      count(*) filter (where v.is_own) as own, private.missing_summary(array_agg(f) filter (where v.is_own)) as missing,
       coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
         when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
         else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
@@ -14167,14 +14237,16 @@ language plpgsql set search_path = '' as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  v_sets pg_catalog.jsonb := '{}';
+  v_sets pg_catalog.jsonb := private.newly_missing(v_findings);
 begin
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+    where f.is_missing), null, 'Its branch has its folder no more.', true);
   if jsonb_typeof(v_found -> 'modules') = 'array' then
     perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
       join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
         and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
     perform private.note_seen(p_connection, v_findings, v_found);
-    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+    v_sets := v_sets || private.plan_branches(p_connection, v_findings, v_found);
   end if;
   update public.git_connections set resolved_at = now(), error = null,
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
@@ -14309,6 +14381,10 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
+    then
+    v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
+  end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
@@ -14326,7 +14402,7 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
-  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
+  if p_delivery -> 'pull' is not null then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
   if v_reason is null then
@@ -14382,9 +14458,12 @@ language sql stable set search_path = '' as $$
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
-    'commits_ahead', g.commits_ahead)
+    'commits_ahead', g.commits_ahead, 'missing_folder', n.folder, 'moved_to', case when n.folder is not null
+    then g.moved_to end, 'problem', case when n.folder is not null then private.missing_words(coalesce(g.seen_branch,
+      'The repository'), n.folder, g.moved_to) end)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
   cross join lateral private.apply_mode(p_module) as a
+  cross join lateral (select private.missing_folder(p_module, g) as folder) as n
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -14511,12 +14590,8 @@ create function private.poll_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
-  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+  v_job bigint := private.need_resolve(v_connection, 'Poll requested');
 begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
   perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
     v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
@@ -14602,6 +14677,31 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_connection public.git_connections;
+begin
+  select c.* into v_connection from public.git_connections as c join public.module_git as g on g.module_id = p_module
+  where c.org_id = v_module.org_id and c.removed_at is null and g.moved_to = p_folder
+    and c.repository = private.repository_key(v_module.source ->> 'url')
+    and private.missing_folder(v_module, g) is not null;
+  if v_connection.id is null then
+    perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
+      'Read the repository again, or write the subfolder into the source of the module.');
+  end if;
+  -- Its plan shows whether anything but the name has changed.
+  perform private.request_resolve(v_connection, format('The folder of %s has moved', v_module.path));
+  return private.update_module(p_module, jsonb_build_object('source', v_module.source - 'subfolder'
+    || case when p_folder = '.' then '{}' else jsonb_build_object('subfolder', p_folder) end));
+end;
+$$;
+comment on function private.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and '
+  'settings of the module stay. Operators.';
+grant execute on function private.move_module_folder to authenticated;
 
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
@@ -14864,7 +14964,8 @@ grant execute on function private.git_installation to service_role;
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
 -- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
 -- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
--- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
+-- member requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never
+-- applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -14890,10 +14991,11 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
+comment on column public.pull_requests.allowed_commit is 
+  'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
@@ -14908,6 +15010,11 @@ comment on column public.pull_requests.comment_id is 'The provider''s id of the 
 create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
+
+create function private.fork_words(p_commit text) returns text
+language sql immutable set search_path = '' as $$
+  select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
+$$;
 
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
@@ -14926,6 +15033,8 @@ begin
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
     is_fork = excluded.is_fork,
+    problem = case when excluded.is_fork and excluded.head_commit is distinct from r.allowed_commit
+      then private.fork_words(excluded.head_commit) else r.problem end,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
@@ -14957,11 +15066,13 @@ language sql stable set search_path = '' as $$
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value -> 'is_missing' = 'true' then private.missing_words('The merge', coalesce(m.source ->> 'subfolder',
+        ''), f.value ->> 'moved_to')
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
       when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
       when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
         then 'The same content was planned for this pull request.'
-      else 'Its folders change.' end
+      else 'Its folders change.' end, f.value -> 'is_missing' = 'true'
   from private.modules_of_connection(p_connection) as m
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -15015,9 +15126,9 @@ begin
   update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
       else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
     reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
-      then 'Nothing to plan: no module would have other content.'
-      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
-        cardinality(p_findings)) end,
+      then coalesce(private.missing_summary(p_findings), 'Nothing to plan: no module would have other content.')
+      else concat_ws(' ', format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f
+        where f.is_planned), cardinality(p_findings)), private.missing_summary(p_findings)) end,
     modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
       then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
   where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
@@ -15039,8 +15150,11 @@ begin
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
-      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+      v_found := v_found || jsonb_build_object('problem', private.fork_words(v_found ->> 'head_commit'));
     end if;
+    -- A request is for one plan: a base that moves later starts none.
+    update public.pull_requests set allowed_commit = null where connection_id = p_connection.id
+      and number = v_pull.number and is_fork and allowed_commit = v_found ->> 'head_commit';
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -15115,6 +15229,7 @@ declare
   v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
   v_pull public.pull_requests;
   v_module public.modules;
+  v_job bigint := private.need_resolve(v_connection, format('Plan of #%s', p_number));
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
@@ -15139,8 +15254,7 @@ begin
   perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
     p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
     jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
-  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
-    format('Plan of #%s', p_number)));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
 comment on function private.plan_pull_request is
@@ -20946,6 +21060,17 @@ comment on function public.module_page is
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
 
+create function public.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.move_module_folder(p_module, p_folder);
+end
+$$;
+comment on function public.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, '
+  'history and settings of the module stay. Operators.';
+grant execute on function public.move_module_folder to authenticated;
+
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -22242,7 +22367,7 @@ end
 $$;
 comment on function public.worker_resolve is
   'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
-  'heads that are known already.';
+  'heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default

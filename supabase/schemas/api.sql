@@ -909,6 +909,17 @@ comment on function public.module_page is
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
 
+create function public.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.move_module_folder(p_module, p_folder);
+end
+$$;
+comment on function public.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, '
+  'history and settings of the module stay. Operators.';
+grant execute on function public.move_module_folder to authenticated;
+
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -2205,7 +2216,7 @@ end
 $$;
 comment on function public.worker_resolve is
   'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
-  'heads that are known already.';
+  'heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default

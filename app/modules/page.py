@@ -11,7 +11,7 @@ from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
 from app.modules.components.group import group_detail
-from app.modules.components.repository import repository_dialog
+from app.modules.components.repository import repository_dialogs
 from app.modules.components.state_change import state_change_dialog
 from app.modules.components.tree import MOVE_IN, module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
@@ -100,7 +100,7 @@ def modules() -> rx.Component:
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
-        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), state_change_dialog(), repository_dialog()],
+        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), state_change_dialog(), *repository_dialogs()],
     )
 
 

@@ -113,6 +113,7 @@ def status(
             "seen_commit",
             "applied_commit",
             "commits_ahead",
+            "problem",
         )
         modules = [_short(module) for module in find(here, repository)["modules"]]
         here.printer.rows(modules, columns, "No module uses this repository.")
@@ -184,6 +185,26 @@ def follow(
     here.printer.result(after, lambda row: f"{module} follows {row['branch'] or 'the branch of its source'}")
 
 
+@command(app, "move", calls=("move_module_folder",), page="Module → Repository")
+def move(
+    here: Here,
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="Its path.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Make a module use its folder under the new name: it stays the same module, with its state, and is planned.
+
+    Only where its branch has the folder no more, and the same content in one other folder: `runyard git status REPOSITORY`.
+    """
+    repositories = here.api.call("list_git_connections", org=here.org.id)
+    found = next((each for row in repositories for each in row["modules"] if each["path"] == module), None)
+    if found is None or found["moved_to"] is None:
+        why = (found or {}).get("problem") or "Its folder is where its source says, or nobody has read it yet."
+        raise NotFound(f"There is no other folder for {module}. {why}", "Another folder: runyard modules edit.")
+    here.confirm(f"Move {module} from {found['folder']} to {found['moved_to']}?", yes)
+    after = here.api.call("move_module_folder", module=found["id"], folder=found["moved_to"])
+    here.printer.result(after, lambda row: f"{row['path']} is in {found['moved_to']} now; a plan follows")
+
+
 @command(app, "disconnect", calls=("disconnect_repository",))
 def disconnect(
     here: Here, repository: Repository, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
@@ -236,6 +257,8 @@ def _state(row: dict[str, Any]) -> str:
         return f"Cannot be read: {row['error']}"
     if row["refused_at"] and row["refused_at"] > (row["last_delivery_at"] or ""):
         return "Signature refused"
+    if missing := [module["path"] for module in row["modules"] if module["problem"]]:
+        return f"No folder any more: {', '.join(missing)}"
     if not row["resolved_at"]:
         return "Not read yet"
     return "Connected" if row["last_delivery_at"] else "Found by poll only"

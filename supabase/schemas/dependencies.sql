@@ -254,6 +254,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
+  perform private.lock_variables(v_consumer.org_id, v_consumer.path);
   perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');

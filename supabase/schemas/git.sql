@@ -174,6 +174,8 @@ create table public.module_git (
   applied_fingerprint text,
   applied_at timestamptz,
   commits_ahead integer check (commits_ahead >= 0),
+  missing_folder text,
+  moved_to text,
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -203,6 +205,9 @@ comment on column public.module_git.pushes is
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
+comment on column public.module_git.missing_folder is
+  'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
+comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
@@ -274,6 +279,20 @@ begin
 end;
 $$;
 
+-- The same for somebody who waits for it: refused where no module uses the repository.
+create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint := private.request_resolve(p_connection, p_reason);
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return v_job;
+end;
+$$;
+
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
@@ -303,19 +322,36 @@ begin
   end if;
   v_work := private.resolve_work(v_connection);
   return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
-    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
+    -- Outside of the digest, which it would change with each reading.
+    'seen', (select coalesce(jsonb_object_agg(g.module_id, jsonb_build_object('fingerprint', g.seen_fingerprint,
+      'watched', g.watched, 'moved_to', g.moved_to)), '{}') from private.modules_of_connection(v_connection) as m
+      join public.module_git as g on g.module_id = m.id where g.seen_fingerprint is not null));
 end;
 $$;
 comment on function private.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
-  'are known already.';
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
+  'contents that are known already.';
 grant execute on function private.worker_resolve to worker, executor;
 
 -- ## deciding
 create type private.git_finding as (
-  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text,
+  is_missing boolean
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- The folder that a module's source names, which its branch had no more when it was last read.
+create function private.missing_folder(p_module public.modules, p_git public.module_git) returns text
+language sql immutable set search_path = '' as $$
+  select p_git.missing_folder where p_git.missing_folder = coalesce(p_module.source ->> 'subfolder', '')
+$$;
+
+create function private.missing_words(p_where text, p_folder text, p_moved_to text) returns text
+language sql immutable set search_path = '' as $$
+  select left(format('%s has no folder "%s".', p_where, p_folder)
+    || coalesce(' The same content is in "' || p_moved_to || '".', ''), 1000)
+$$;
 
 -- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
@@ -342,6 +378,9 @@ language sql stable set search_path = '' as $$
       and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
         g.applied_fingerprint),
     case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when n.is_missing then private.missing_words(coalesce(f.value ->> 'branch', g.seen_branch, 'The repository'),
+        coalesce(m.source ->> 'subfolder', ''), case when f.value is null then g.moved_to
+          else f.value ->> 'moved_to' end)
       when f.value is null and g.seen_commit is not null then private.seen_words(g)
       when f.value is null then 'It was added while the repository was read.'
       when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
@@ -350,10 +389,12 @@ language sql stable set search_path = '' as $$
         then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
       when g.seen_fingerprint is null and g.applied_commit is null
         then 'First reading: changes from here on are planned.'
-      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end, n.is_missing
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
+    else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
@@ -374,8 +415,11 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
-create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+-- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
+-- plan gets a request to stop.
+create function private.supersede_plans(
+  p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
+) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -383,10 +427,12 @@ begin
   for v_job in
     select j.* from public.provision_jobs as j
     where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
-      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.module_id = any (p_modules)
       and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
       -- An apply that somebody has approved goes its way.
-      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+      and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
+        and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+        or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
     order by j.module_id
   loop
     perform private.try_cancel(v_job, 'system', 'git', p_reason);
@@ -426,11 +472,19 @@ begin
 end;
 $$;
 
--- Writes down what was seen of each module.
+-- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
+-- found elsewhere.
 create function private.note_seen(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
 ) returns void
 language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
+  select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  join jsonb_array_elements(p_found -> 'modules') as e on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.is_missing
+  on conflict (module_id) do update set missing_folder = excluded.missing_folder, moved_to = excluded.moved_to
+  where (g.missing_folder, g.moved_to) is distinct from (excluded.missing_folder, excluded.moved_to);
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
     applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
@@ -443,17 +497,33 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead, pushes = case when excluded.seen_fingerprint is distinct from
+    commits_ahead = excluded.commits_ahead, missing_folder = null, moved_to = null,
+    pushes = case when excluded.seen_fingerprint is distinct from
       coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead) or g.missing_folder is not null
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
--- was found by the poll, and gets a row of its own.
+-- The branches on which a reading found a folder missing that it found before, as branches without a set.
+create function private.newly_missing(p_findings private.git_finding[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
+$$;
+
+-- Names the modules whose folders are missing.
+create function private.missing_summary(p_findings private.git_finding[]) returns text
+language sql immutable set search_path = '' as $$
+  select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
+  where f.is_missing
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
+-- without a delivery was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void
@@ -471,15 +541,16 @@ begin
   update public.git_deliveries as d set decided_at = now(),
     set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
     verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
-    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+    reason = case when s.sets <> '[]' then concat_ws(' ', format('Planned %s of %s modules.', s.planned,
+        cardinality(p_findings)), s.missing)
       when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
-      else 'Nothing to plan: no module has other content than before.' end,
+      else coalesce(s.missing, 'Nothing to plan: no module has other content than before.') end,
     modules = s.modules
   from public.git_deliveries as o cross join lateral (
     select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
         p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
-      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
-      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      count(*) filter (where f.is_planned and v.is_own) as planned,
+      count(*) filter (where v.is_own) as own, private.missing_summary(array_agg(f) filter (where v.is_own)) as missing,
       coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
         when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
         else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
@@ -497,14 +568,16 @@ language plpgsql set search_path = '' as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  v_sets pg_catalog.jsonb := '{}';
+  v_sets pg_catalog.jsonb := private.newly_missing(v_findings);
 begin
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+    where f.is_missing), null, 'Its branch has its folder no more.', true);
   if jsonb_typeof(v_found -> 'modules') = 'array' then
     perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
       join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
         and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
     perform private.note_seen(p_connection, v_findings, v_found);
-    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+    v_sets := v_sets || private.plan_branches(p_connection, v_findings, v_found);
   end if;
   update public.git_connections set resolved_at = now(), error = null,
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
@@ -653,6 +726,10 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
+    then
+    v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
+  end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
   v_row := private.first_delivery(p_connection, p_delivery);
@@ -669,7 +746,7 @@ begin
       end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
   perform private.note_push(p_connection, p_delivery);
-  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
+  if p_delivery -> 'pull' is not null then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
   if v_reason is null then

@@ -2,7 +2,8 @@
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
 -- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
 -- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
--- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
+-- member requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never
+-- applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -28,10 +29,11 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
+comment on column public.pull_requests.allowed_commit is 
+  'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
@@ -47,6 +49,11 @@ create trigger touch before update on public.pull_requests for each row execute 
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
 
+create function private.fork_words(p_commit text) returns text
+language sql immutable set search_path = '' as $$
+  select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
+$$;
+
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
 language plpgsql set search_path = '' as $$
@@ -58,14 +65,20 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit',
+    v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base,
+    head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    -- Commits that came just before the merge were reviewed by nobody.
-    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
-      then 'It was merged at another commit than the one that was planned.' else r.problem end,
-    is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
+    is_fork = excluded.is_fork, problem = case
+      when excluded.is_fork and excluded.head_commit is distinct from r.allowed_commit
+        then private.fork_words(excluded.head_commit)
+      -- Commits that came just before the merge were reviewed by nobody.
+      when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+        then 'It was merged at another commit than the one that was planned.'
+      else r.problem end,
+    planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
@@ -97,11 +110,13 @@ language sql stable set search_path = '' as $$
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value -> 'is_missing' = 'true' then private.missing_words('The merge', coalesce(m.source ->> 'subfolder',
+        ''), f.value ->> 'moved_to')
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
       when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
       when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
         then 'The same content was planned for this pull request.'
-      else 'Its folders change.' end
+      else 'Its folders change.' end, f.value -> 'is_missing' = 'true'
   from private.modules_of_connection(p_connection) as m
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -155,9 +170,9 @@ begin
   update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
       else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
     reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
-      then 'Nothing to plan: no module would have other content.'
-      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
-        cardinality(p_findings)) end,
+      then coalesce(private.missing_summary(p_findings), 'Nothing to plan: no module would have other content.')
+      else concat_ws(' ', format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f
+        where f.is_planned), cardinality(p_findings)), private.missing_summary(p_findings)) end,
     modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
       then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
   where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
@@ -180,8 +195,11 @@ begin
     continue when v_pull.number is null;
     perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
-      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+      v_found := v_found || jsonb_build_object('problem', private.fork_words(v_found ->> 'head_commit'));
     end if;
+    -- A request is for one plan: a base that moves later starts none.
+    update public.pull_requests set allowed_commit = null where connection_id = p_connection.id
+      and number = v_pull.number and is_fork and allowed_commit = v_found ->> 'head_commit';
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -256,6 +274,7 @@ declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
+  v_job bigint := private.need_resolve(v_connection, format('Plan of #%s', p_number));
 begin
   perform private.need_anywhere('job.plan', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
@@ -281,8 +300,7 @@ begin
   perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
     p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
     jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
-  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
-    format('Plan of #%s', p_number)));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
 comment on function private.plan_pull_request is

@@ -8,9 +8,12 @@ language sql stable set search_path = '' as $$
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
-    'commits_ahead', g.commits_ahead)
+    'commits_ahead', g.commits_ahead, 'missing_folder', n.folder, 'moved_to', case when n.folder is not null
+    then g.moved_to end, 'problem', case when n.folder is not null then private.missing_words(coalesce(g.seen_branch,
+      'The repository'), n.folder, g.moved_to) end)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
   cross join lateral private.apply_mode(p_module) as a
+  cross join lateral (select private.missing_folder(p_module, g) as folder) as n
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -148,12 +151,8 @@ create function private.poll_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
-  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+  v_job bigint := private.need_resolve(v_connection, 'Poll requested');
 begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
   perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
     v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
@@ -239,6 +238,31 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_connection public.git_connections;
+begin
+  select c.* into v_connection from public.git_connections as c join public.module_git as g on g.module_id = p_module
+  where c.org_id = v_module.org_id and c.removed_at is null and g.moved_to = p_folder
+    and c.repository = private.repository_key(v_module.source ->> 'url')
+    and private.missing_folder(v_module, g) is not null;
+  if v_connection.id is null then
+    perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
+      'Read the repository again, or write the subfolder into the source of the module.');
+  end if;
+  -- Its plan shows whether anything but the name has changed.
+  perform private.request_resolve(v_connection, format('The folder of %s has moved', v_module.path));
+  return private.update_module(p_module, jsonb_build_object('source', v_module.source - 'subfolder'
+    || case when p_folder = '.' then '{}' else jsonb_build_object('subfolder', p_folder) end));
+end;
+$$;
+comment on function private.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and '
+  'settings of the module stay. Operators.';
+grant execute on function private.move_module_folder to authenticated;
 
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb

@@ -506,14 +506,30 @@ grant execute on function private.roll_back_state to authenticated;
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
 language plpgsql immutable set search_path = '' as $$
+declare
+  v_state pg_catalog.jsonb;
 begin
   return query select f.serial, f.lineage from private.state_fields(p_body) as f;
-  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
-    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
-    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
-      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+  v_state := p_body::pg_catalog.jsonb;
+  if jsonb_typeof(v_state) <> 'object' or p_engine = 'pulumi' and not v_state ? 'deployment'
+    or p_engine <> 'pulumi' and not (v_state ?& array['serial', 'lineage']
+      and v_state ?| array['resources', 'encrypted_data']) then
     perform private.fail('RY422', format('This is not a state of %s.', p_engine),
       'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+  if p_engine = 'pulumi' or v_state ? 'encrypted_data' then
+    return;
+  end if;
+  -- Engines read the versions 1 to 3, too, but write 4. In a body of another version they find no resources.
+  if v_state -> 'version' is distinct from '4' then
+    perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
+      (v_state -> 'version')::pg_catalog.text, 20), 'null')),
+      format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
+  end if;
+  if jsonb_typeof(v_state -> 'resources') <> 'array'
+    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects.',
+      'Push what "state pull" printed.');
   end if;
 end;
 $$;

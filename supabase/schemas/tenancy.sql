@@ -580,6 +580,8 @@ begin
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
+  -- One at a time for an address: the later invitation replaces the earlier one.
+  perform pg_advisory_xact_lock(private.lock_key('invitation', p_org || lower(trim(p_email))));
   if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
     perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
   end if;

@@ -87,7 +87,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "bring_modules": {"p_folders": ["net"]},
     "survey": {"p_number": 1},
     "worker_move_states": {"p_from": '{"serial": 2}', "p_to": '{"serial": 2}'},
-    "push_state": {"p_body": '{"serial": 9, "lineage": "l", "resources": []}'},
+    "push_state": {"p_body": '{"version": 4, "serial": 9, "lineage": "l", "resources": []}'},
     "roll_back_state": {"p_serial": 1},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},

@@ -248,10 +248,50 @@ def test_a_fork_that_moved_after_the_request_is_not_planned(site: Site) -> None:
     assert org.owner.rows("select id from public.provision_jobs where type = 'PLAN'") == []
 
 
+def test_a_commit_of_a_fork_is_planned_once_for_each_request(site: Site) -> None:
+    world, org, runner, connection = site
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    fork(site)
+    request = {"p_connection": connection, "p_number": 7, "p_commit": commit(5)}
+    org.owner.call("plan_pull_request", **request)
+    merged(site, 5, vpc="v2")
+    push(world, connection)
+    job = runner.claim_one()
+    assert runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])["pull_requests"] == []
+    runner.finish(job, p_result={"git": {"modules": []}})
+    org.owner.call("plan_pull_request", **request)
+    merged(site, 5, vpc="v2")
+    assert org.owner.one("select count(*) from public.provision_jobs where type = 'PLAN'") == 2
+
+
+def test_a_newer_commit_of_a_fork_says_that_it_needs_a_request(site: Site) -> None:
+    _, org, _, connection = site
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    fork(site)
+    org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
+    merged(site, 5, vpc="v2")
+    words = f"It comes from a fork: nothing runs until a member requests a plan of its commit {commit(6)}."
+    assert announce(site, 6, is_fork=True)["reason"] == words
+    assert org.owner.call("git_change", p_connection=connection, p_number=7)["pull"]["problem"] == words
+    with refused("RY409", FORK):
+        org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
+    org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(6))
+    merged(site, 6, vpc="v2")
+    assert org.owner.call("git_change", p_connection=connection, p_number=7)["pull"]["problem"] is None
+
+
+def test_a_fork_that_was_announced_before_forks_were_allowed_is_known(site: Site) -> None:
+    _, org, _, connection = site
+    assert fork(site)["verdict"] == "IGNORED"
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    job = org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
+    assert (job["type"], job["status"]) == ("RESOLVE", "QUEUED"), "the job that was just queued is the answer"
+
+
 def test_a_fork_is_refused_where_forks_are_not_allowed(site: Site) -> None:
     _, org, runner, connection = site
     fork(site)
-    with refused("RY404", "There is no open pull request #7."):
+    with refused("RY409", FORK):
         org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
     assert runner.claim(10) == []
 

@@ -49,6 +49,23 @@ def test_cycle_is_refused_with_its_names(net: Organization) -> None:
     assert edges(net) == [("net/subnets", "apps/db"), ("apps/db", "apps/site"), ("net/vpc", "net/subnets")]
 
 
+def test_an_input_is_bound_or_set_by_two_people_at_once_never_both(world: World, net: Organization) -> None:
+    other, site = net.member("operator"), net.modules["apps/site"]
+    variable = {"kind": "input", "name": "vpc_id", "value": "mine"}
+
+    def put() -> Any:
+        return other.call("set_variables", p_org=net.id, p_path="apps/site", p_variables=[variable])
+
+    bind = {"p_consumer": site, "p_producer": net.modules["net/vpc"], "p_options": {"bindings": {"vpc_id": "id"}}}
+    later = world.during(other, put, lambda: net.owner.call("set_dependency", **bind))
+    with pytest.raises(psycopg.Error, match="has a value for its input"):
+        later.result()
+    other.call("remove_variable", p_variable=net.owner.one("select id from public.variables where path = 'apps/site'"))
+    later = world.during(net.owner, lambda: net.owner.call("set_dependency", **bind), put)
+    with pytest.raises(psycopg.Error, match="bound"):
+        later.result()
+
+
 def test_two_people_cannot_close_a_cycle_together(world: World, net: Organization) -> None:
     other = net.member("operator")
     one, two = net.modules["net/vpc"], net.modules["apps/site"]

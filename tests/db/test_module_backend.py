@@ -124,6 +124,12 @@ def test_each_push_is_a_version_with_its_author_and_an_audit_entry(org: Organiza
         (body(10**9), "RY422", "The state's serial 1000000000 is not between 0 and 1000005."),
         ('{"serial": 6, "lineage": "l"}', "RY422", "This is not a state of tofu."),
         ("[]", "RY422", "This is not a state of tofu."),
+        (body(6, version=5), "RY422", "The state has the version 5; only version 4 is stored."),
+        (body(6, version=3), "RY422", "The state has the version 3; only version 4 is stored."),
+        (body(6, version=None), "RY422", "The state has the version null; only version 4 is stored."),
+        (body(6, version="4"), "RY422", 'The state has the version "4"; only version 4 is stored.'),
+        (body(6, resources={}), "RY422", "The state has not the shape of version 4"),
+        (body(6, resources=["x"]), "RY422", "The state has not the shape of version 4"),
         ("not json", "RY422", "The state is not JSON, or its serial is not a number."),
     ],
 )

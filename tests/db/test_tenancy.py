@@ -251,3 +251,17 @@ def test_an_empty_organisation_is_deleted_by_its_owner_with_all_its_history(worl
     world.owner.connection.execute("select private.delete_organizations()")
     assert world.owner.one("select count(*) from public.organizations where id = %s", org.id) == 0
     assert world.owner.one("select count(*) from public.provision_jobs where id = %s", job) == 0
+
+
+def test_two_invitations_of_an_address_at_once_leave_the_later_one_open(world: World, org: Organization) -> None:
+    admin = org.member("admin")
+    invite = {"p_org": org.id, "p_email": "New@example.org", "p_role": "viewer"}
+    later = world.during(
+        org.owner,
+        lambda: org.owner.call("invite_member", **invite, p_token_hash="1" * 64),
+        lambda: admin.call("invite_member", **invite, p_token_hash="2" * 64),
+    ).result()
+    still_open = (
+        "select id::text from public.invitations where org_id = %s and revoked_at is null and accepted_at is null"
+    )
+    assert org.owner.rows(still_open, org.id) == [later["id"]]

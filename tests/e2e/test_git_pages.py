@@ -223,6 +223,26 @@ def test_a_repository_is_polled_on_request_and_less_often(site: Site, open_as: A
     expect(row).to_contain_text("no reports: no API token")
 
 
+def test_a_module_whose_folder_moved_follows_it_after_a_question(site: Site, open_as: Any) -> None:
+    page = open_as(site.person)
+    page.goto("/dashboard/modules?path=net/vpc")
+    site.push(2)
+    missing = {"id": site.modules["vpc"], "branch": "main", "commit": commit(2), "moved_to": "network"}
+    site.runner.finish(site.runner.claim(), "SUCCEEDED", result={"git": {"modules": [missing]}})
+    panel = page.get_by_role("region", name="Repository")
+    expect(panel).to_contain_text('main has no folder "vpc". The same content is in "network".')
+    panel.get_by_role("button", name="Use network").click()
+    question = page.get_by_role("alertdialog")
+    question.get_by_role("button", name="Cancel").click()
+    expect(question).to_have_count(0)
+    panel.get_by_role("button", name="Use network").click()
+    assert findings_anywhere(page, "git-moved") == []
+    page.get_by_role("alertdialog").get_by_role("button", name="Use this folder").click()
+    expect(panel).not_to_contain_text("has no folder")
+    folder = "select source ->> 'subfolder' from public.modules where id = %s"
+    assert site.product.sql(folder, site.modules["vpc"])[0][0] == "network"
+
+
 def change_following(page: Page, panel: Locator) -> None:
     """Change how the module follows its repository; a path outside of it is refused, and the form stays."""
     panel.get_by_role("button", name="Change").click()

@@ -77,6 +77,25 @@ def test_a_module_follows_its_repository_as_configured(terminal: Terminal, bench
     assert (job["type"], job["status"]) == ("RESOLVE", "QUEUED")
 
 
+def test_a_module_follows_its_folder_after_it_was_moved(terminal: Terminal, bench: Bench) -> None:
+    module = bench.module(source_kind="git", source={"url": URL, "ref": "main", "subfolder": "vpc"})
+    (path,) = [row["path"] for row in bench.rows("modules", id=module)]
+    assert terminal.run("git", "connect", URL, "--provider", "gitea", "--poll-seconds", "0").returncode == 0
+    refused = terminal.run("git", "move", path, "--yes")
+    assert (refused.returncode, "no other folder" in refused.stderr) == (ExitCode.PROBLEM, True)
+    found = (
+        "insert into public.module_git (module_id, org_id, missing_folder, moved_to) values (%s, %s, 'vpc', 'network')"
+    )
+    with bench.database() as database:
+        database.execute(found, [module, bench.org])
+        database.commit()
+    assert f"No folder any more: {path}" in terminal.run("git", "status").stdout
+    assert terminal.run("git", "move", path).returncode == ExitCode.USAGE, "there is nobody to ask"
+    moved = terminal.run("git", "move", path, "--yes")
+    assert moved.returncode == 0, moved.stderr
+    assert [row["source"]["subfolder"] for row in bench.rows("modules", id=module)] == ["network"]
+
+
 def test_a_pull_request_is_shown_planned_and_commanded_by_a_linked_login(terminal: Terminal, bench: Bench) -> None:
     bench.module(source_kind="git", source={"url": URL, "ref": "main", "subfolder": "vpc"})
     made = terminal.json("git", "connect", URL, "--provider", "gitea", "--poll-seconds", "0")
@@ -86,6 +105,10 @@ def test_a_pull_request_is_shown_planned_and_commanded_by_a_linked_login(termina
         return str(bench.http.post(made["webhook_url"], content=body, headers=headers).json()["verdict"])
 
     assert sent(webhooks.pull_body(7, "a" * 40), "pull_request") == "PENDING"
+    with bench.database() as database:
+        database.execute("delete from public.provision_jobs where org_id = %s", [bench.org])
+        database.commit()
+    assert terminal.json("git", "plan", "infra/edge", "7")["status"] == "QUEUED", "also where no reading was queued"
     shown = terminal.json("git", "change", "infra/edge", "#7")
     assert (shown["pull"]["number"], shown["report"]["state"], shown["rows"]) == (7, "pending", [])
     assert terminal.json("git", "plan", "infra/edge", "7")["type"] == "RESOLVE"

@@ -92,7 +92,11 @@ def test_a_state_is_listed_shown_changed_and_pushed(terminal: Terminal, served: 
     file.write_text(json.dumps(state))
     older = terminal.run("state", "push", path, str(file), "--yes")
     assert (older.returncode, "is not newer than" in older.stderr) == (ExitCode.REFUSED, True)
-    file.write_text(json.dumps({**state, "serial": state["serial"] + 1}))
+    newer = {**state, "serial": state["serial"] + 1}
+    file.write_text(json.dumps({**newer, "version": 5}))
+    unknown = terminal.run("state", "push", path, str(file), "--yes")
+    assert (unknown.returncode, "only version 4 is stored" in unknown.stderr) == (ExitCode.REFUSED, True)
+    file.write_text(json.dumps(newer))
     assert terminal.run("state", "push", path, str(file), "--yes").returncode == 0
     assert served.finished("PLAN", module)["plan_summary"]["create"] == 1
     newest = terminal.json("state", "versions", path)["versions"][0]

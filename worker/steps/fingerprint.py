@@ -35,6 +35,20 @@ class Tree:
         lines = (f"{path}\0{self.entries.get(path, 'missing')}\n" for path in sorted(watched))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    def places(self, folder: str, watched: Iterable[str], fingerprint: str) -> list[str]:
+        """Return the folders that have the content now that a folder had when this was its fingerprint."""
+        old, paths = normal(folder), sorted(watched)
+        found = (path for path, what in self.entries.items() if "tree" in what.split(" "))
+        return [place for place in found if self._as_if_moved(old, place, paths) == fingerprint]
+
+    def _as_if_moved(self, old: str, new: str, watched: Iterable[str]) -> str:
+        """Return the fingerprint under the old names; a missing path is read beside the new folder."""
+        lines = []
+        for path in watched:
+            beside = posixpath.normpath(posixpath.join(new, posixpath.relpath(path, old)))
+            lines.append(f"{path}\0{self.entries.get(path) or self.entries.get(beside, 'missing')}\n")
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
     def has(self, folder: str) -> bool:
         """Return whether there is such a folder."""
         return "tree" in self.entries.get(normal(folder), "").split(" ")

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
+from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, normal, read_entries, read_uses
 from worker.steps.git import Git, merge_tree
 from worker.steps.survey import survey
 
@@ -49,6 +49,14 @@ class PullWork(Reply):
     ref: str
 
 
+class Seen(Reply):
+    """The content of a module that was read last: where it was, and where its missing folder was found."""
+
+    fingerprint: str
+    watched: list[str]
+    moved_to: str | None = None
+
+
 class Work(Reply):
     """The server's request: a repository, the modules and pull requests to read, and the heads that it knows."""
 
@@ -57,6 +65,7 @@ class Work(Reply):
     modules: list[ModuleWork]
     pull_requests: list[PullWork] = Field(default_factory=list)
     known_heads: dict[str, str] = Field(default_factory=dict)
+    seen: dict[str, Seen] = Field(default_factory=dict)
 
 
 async def resolve(space: Workspace) -> None:
@@ -156,13 +165,29 @@ class Reading:
             return {**report, "problem": f'The repository has no branch "{branch}".'}
         tree = await self._tree(commit)
         if not tree.has(module.folder):
-            return {**report, "commit": commit, "problem": f'{branch} has no folder "{module.folder}".'}
+            moved = self._moved(module, tree, self.work.seen.get(module.id))
+            return {
+                **report,
+                "commit": commit,
+                "moved_to": moved,
+                "problem": f'{branch} has no folder "{module.folder}".',
+            }
         watched = tree.watched(module.folder, module.paths)
         applied = await self._applied_fingerprint(module)
         return {
             **report, "commit": commit, "watched": watched, "fingerprint": tree.fingerprint(watched),
             "applied_fingerprint": applied, "ahead": await self._ahead(module.count_from, commit),
         }  # fmt: skip
+
+    def _moved(self, module: ModuleWork, tree: Tree, seen: Seen | None) -> str | None:
+        """Find the one folder that has a module's content now and belongs to no other module."""
+        if seen is None:
+            return None
+        taken = {normal(each.folder) for each in self.work.modules if self._branch(each) == self._branch(module)}
+        found = [each for each in tree.places(module.folder, seen.watched, seen.fingerprint) if each not in taken]
+        if len(found) == 1:
+            return found[0]
+        return seen.moved_to if seen.moved_to is not None and tree.has(seen.moved_to) else None
 
     async def _ahead(self, old: str | None, head: str) -> int | None:
         """Count the commits since the one that was applied; none where it is not among the last hundred."""
@@ -199,12 +224,25 @@ class Reading:
         if merged is None:
             return {**report, "problem": f"It conflicts with {pull.base}. Merge {pull.base} into it first."}
         before, after = await self._tree(base), await self._tree(merged)
-        for module in self.work.modules:
-            if self._branch(module) == pull.base and after.has(module.folder):
-                old = before.fingerprint(before.watched(module.folder, module.paths))
-                new = after.fingerprint(after.watched(module.folder, module.paths))
-                report["modules"].append({"id": module.id, "fingerprint": new, "base_fingerprint": old})
-        return report
+        found = (
+            self._compared(module, before, after) for module in self.work.modules if self._branch(module) == pull.base
+        )
+        return {**report, "modules": [each for each in found if each]}
+
+    def _compared(self, module: ModuleWork, before: Tree, after: Tree) -> dict[str, Any] | None:
+        """Compare a module's content with that after a merge; none where neither has its folder."""
+        watched = before.watched(module.folder, module.paths)
+        old = before.fingerprint(watched)
+        if after.has(module.folder):
+            new = after.fingerprint(after.watched(module.folder, module.paths))
+            return {"id": module.id, "fingerprint": new, "base_fingerprint": old}
+        if not before.has(module.folder):
+            return None
+        return {
+            "id": module.id,
+            "is_missing": True,
+            "moved_to": self._moved(module, after, Seen(fingerprint=old, watched=watched)),
+        }
 
     async def _people(self, base: str, head: str) -> list[str]:
         """List the addresses of everybody who is named in the commits of a pull request."""

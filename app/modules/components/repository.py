@@ -6,6 +6,7 @@ from app.frame.session import SessionState
 from app.modules.state.repository import RepositoryState
 from app.modules.view.repository import INHERIT
 from app.triggers.view.triggers import APPLY_MODES
+from app.ui.dialog import question
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
 
@@ -63,14 +64,33 @@ def _fields() -> list[rx.Component]:
     ]
 
 
-def repository_dialog() -> rx.Component:
-    """The form that changes how the module follows its repository."""
-    return dialog_form(RepositoryState, "Repository", "It counts from the next push or pull request.", _fields())
+def repository_dialogs() -> list[rx.Component]:
+    """The form that changes how the module follows its repository, and the question before it follows its folder."""
+    move = question(
+        is_open=RepositoryState.is_moving,
+        title=rx.fragment("Use the folder ", rx.el.span(Repository["moved_to"], class_name="ry-mono"), "?"),
+        text="The module stays the same one, with its state and history. A plan of the new folder follows; nothing is applied by it.",
+        act="Use this folder",
+        on_act=RepositoryState.move,
+        on_keep=RepositoryState.ask_move(False),
+        is_danger=False,
+    )
+    form = dialog_form(RepositoryState, "Repository", "It counts from the next push or pull request.", _fields())
+    return [form, move]
+
+
+def _note() -> rx.Component:
+    """Explain why pushes plan nothing; with the button that accepts the new name of its folder."""
+    can_move = SessionState.can_operate & (Repository["moved_to"] != "")
+    label = rx.fragment("Use ", Repository["moved_to"])
+    move = rx.button(label, on_click=RepositoryState.ask_move(True), type="button", size="1", variant="surface")
+    return rx.el.div(
+        rx.el.p(Repository["note"], class_name="ry-hint"), rx.cond(can_move, move, rx.fragment()), class_name="ry-pb"
+    )
 
 
 def repository() -> rx.Component:
     """Shown where the repository of the module's source is connected."""
-    note = rx.el.p(Repository["note"], class_name="ry-pb ry-hint")
     change = rx.el.button("Change", on_click=RepositoryState.edit, type="button", class_name="rt-reset ry-link")
     panel = rx.el.section(
         rx.el.div(
@@ -93,7 +113,7 @@ def repository() -> rx.Component:
             ),
             class_name="ry-pb",
         ),
-        rx.cond(Repository["note"] != "", note),
+        rx.cond(Repository["note"] != "", _note()),
         class_name="ry-panel",
         aria_label="Repository",
     )

@@ -15,10 +15,13 @@ class RepositoryState(OpenForm, rx.State):
     """The repository of the module that was chosen; its page reads it with the module, and when a runner has read it."""
 
     repository: RepositoryView = build(None)
+    is_moving: bool = False
 
     def _take(self, answer: Row) -> None:
         view = build(answer["repository"])
-        self.is_open = self.is_open and view["id"] == self.repository["id"]
+        is_same = view["id"] == self.repository["id"]
+        self.is_open = self.is_open and is_same
+        self.is_moving = self.is_moving and is_same and view["moved_to"] == self.repository["moved_to"] != ""
         self._assign("repository", view)
 
     @rx.event
@@ -26,17 +29,39 @@ class RepositoryState(OpenForm, rx.State):
         """Open the form with the settings as they are."""
         self._draw_form()
 
+    async def _send(self, name: str, args: Row) -> None:
+        """Change the module, and show it as it is then."""
+        module = self.repository["id"]
+        await self._rpc(name, {"p_module": module, **args})
+        self._take(await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module}))
+
+    @rx.event
+    def ask_move(self, is_moving: bool) -> None:
+        """Ask before the module follows its folder; or do not."""
+        self.is_moving = is_moving and self.repository["moved_to"] != ""
+
+    @rx.event
+    async def move(self) -> Any:
+        """Make the module use the folder that has its content now."""
+        folder = self.repository["moved_to"]
+        if not self.is_moving:
+            return None
+        self.is_moving = False
+        try:
+            await self._send("move_module_folder", {"p_folder": folder})
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("Saved", description=f"A plan of {folder} follows.")
+
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
         """Save what was changed."""
-        spec, module = read_form(self.repository, form), self.repository["id"]
-        if not self.is_open or not module:
+        spec = read_form(self.repository, form)
+        if not self.is_open or not self.repository["id"]:
             return None
         try:
             if spec:
-                await self._rpc("set_module_git", {"p_module": module, "p_spec": spec})
-                org_id = await self._org_id()
-                self._take(await self._rpc("module_page", {"p_org": org_id, "p_module": module}))
+                await self._send("set_module_git", {"p_spec": spec})
         except AppError as error:
             return say_error(error)
         self.is_open = False

@@ -31,6 +31,8 @@ class RepositoryView(TypedDict):
     seen_href: str
     applied_href: str
     note: str
+    folder: str
+    moved_to: str
 
 
 def build(row: Row | None) -> RepositoryView:
@@ -55,6 +57,8 @@ def build(row: Row | None) -> RepositoryView:
         "seen_href": _change(row, "seen_commit"),
         "applied_href": _change(row, "applied_commit"),
         "note": _note(row),
+        "folder": str(row.get("folder") or ""),
+        "moved_to": str(row.get("moved_to") or ""),
     }
 
 
@@ -99,4 +103,6 @@ def _note(row: Row) -> str:
         return "Pushes do not plan it: it is switched off."
     if row.get("error"):
         return f"The repository cannot be read: {row['error']}"
+    if row.get("problem"):
+        return f"{row['problem']} Until it has a folder again, pushes plan nothing."
     return "Pushes plan it; such plans are never applied." if row.get("apply") == "never" else ""

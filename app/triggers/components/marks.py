@@ -26,6 +26,7 @@ CONNECTIONS = {
     "SILENT": ("circle-check", "gray", "Found by poll only"),
     "UNREAD": ("circle-dashed", "gray", "Not read yet"),
     "UNUSED": ("circle-dashed", "gray", "Not used yet"),
+    "MISSING": ("triangle-alert", "amber", "Folder missing"),
     "REFUSED": ("circle-x", "red", "Signature refused"),
     "BROKEN": ("circle-x", "red", "Cannot be read"),
 }

@@ -136,12 +136,15 @@ def _reports(row: Row, provider: str) -> str:
 
 
 def connection_status(row: Row) -> tuple[str, str]:
-    """Return BROKEN, REFUSED, UNUSED, UNREAD, SILENT or CONNECTED, and the sentence that explains it."""
+    """Return BROKEN, REFUSED, MISSING, UNUSED, UNREAD, SILENT or CONNECTED, and the sentence that explains it."""
     delivered = str(row.get("last_delivery_at") or "")
     if row.get("error"):
         return "BROKEN", str(row["error"])
     if str(row.get("refused_at") or "") > delivered:
         return "REFUSED", "A delivery had a wrong signature. Compare the secret at the provider, or create a new one."
+    missing = [f"{module['path']}: {module['problem']}" for module in row.get("modules") or [] if module.get("problem")]
+    if missing:
+        return "MISSING", " ".join(missing)
     if not row.get("modules"):
         return "UNUSED", "No module has this repository as its source."
     if not row.get("resolved_at"):

@@ -68,7 +68,7 @@ def _schedule(row: Row) -> TriggerView:
 def _git(row: Row) -> TriggerView:
     kind, last = str(row.get("kind")), row.get("last") or {}
     view, branch = build_schedule({}), row.get("branch") or "the default branch"
-    error = f"The repository cannot be read: {row['error']}" if row.get("error") else ""
+    error = f"The repository cannot be read: {row['error']}" if row.get("error") else str(row.get("problem") or "")
     return {
         **view,
         **_job(last),  # type: ignore[typeddict-item]

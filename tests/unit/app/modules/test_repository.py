@@ -35,6 +35,12 @@ def test_the_note_explains_why_pushes_plan_or_apply_nothing() -> None:
     assert "never applied" in build({**ROW, "apply": "never"})["note"]
 
 
+def test_the_note_names_a_folder_that_is_gone_and_offers_the_new_one() -> None:
+    gone = {**ROW, "problem": 'main has no folder "vpc".', "moved_to": "network"}
+    assert build(gone)["note"] == 'main has no folder "vpc". Until it has a folder again, pushes plan nothing.'
+    assert (build(gone)["folder"], build(gone)["moved_to"]) == ("vpc", "network")
+
+
 def test_commits_that_the_branch_is_ahead_are_counted() -> None:
     assert build({**ROW, "branch": "main", "commits_ahead": 3})["ahead"] == "main is 3 commits ahead"
     assert [build({**ROW, "commits_ahead": ahead})["ahead"] for ahead in (0, None)] == ["", ""]

@@ -33,6 +33,7 @@ class Place:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.origin = make_repository(base / "origin", FILES)
+        self.first = self.head()
         self.url = str(self.origin)
         self.readings = 0
         self.environ = {"RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(base)}
@@ -140,6 +141,59 @@ async def test_branches_and_folders_that_are_missing_are_named(place: Place) -> 
         'The repository has no branch "release".',
         'main has no folder "nowhere".',
     ]
+
+
+async def moved(place: Place, folder: str = "vpc", **more: Any) -> Any:
+    """Read a folder before and after the moves that were made since the first commit."""
+    tip = place.head()
+    git(place.origin, "reset", "-q", "--hard", place.first)
+    (module,) = (await place.read({"folder": folder}))["modules"]
+    git(place.origin, "reset", "-q", "--hard", tip)
+    seen = {folder: {name: module[name] for name in ("fingerprint", "watched")} | more}
+    others = [{"folder": each} for each in more.get("others", ())]
+    return (await place.read({"folder": folder}, *others, seen=seen))["modules"][0]
+
+
+async def test_a_moved_folder_is_found_by_its_content(place: Place) -> None:
+    git(place.origin, "mv", "vpc", "network")
+    place.commit()
+    module = await moved(place)
+    assert (module["problem"], module["moved_to"]) == ('main has no folder "vpc".', "network")
+    assert "fingerprint" not in module
+
+
+async def test_a_folder_that_moved_with_its_local_modules_is_found(place: Place) -> None:
+    (place.origin / "live").mkdir()
+    git(place.origin, "mv", "vpc", "modules", "live")
+    place.commit()
+    assert (await moved(place))["moved_to"] == "live/vpc"
+
+
+async def test_changed_content_is_no_move_unless_it_was_found_before(place: Place) -> None:
+    git(place.origin, "mv", "vpc", "network")
+    place.commit(network__main="locals {}\n")
+    assert (await moved(place))["moved_to"] is None
+    assert (await moved(place, moved_to="network"))["moved_to"] == "network"
+    assert (await moved(place, moved_to="elsewhere"))["moved_to"] is None
+
+
+async def test_the_folder_of_another_module_and_two_equal_copies_are_no_move(place: Place) -> None:
+    git(place.origin, "mv", "vpc", "network")
+    place.commit()
+    assert (await moved(place, others=["network"]))["moved_to"] is None
+    place.commit(copy__main=FILES["vpc/main.tf"])
+    assert (await moved(place))["moved_to"] is None
+
+
+async def test_a_pull_request_that_moves_a_folder_names_both(place: Place) -> None:
+    git(place.origin, "checkout", "-q", "-b", "rename")
+    git(place.origin, "mv", "vpc", "network")
+    place.commit()
+    git(place.origin, "update-ref", "refs/pull/7/head", "HEAD")
+    git(place.origin, "checkout", "-q", "main")
+    pull = {"number": 7, "base": "main", "ref": "refs/pull/7/head"}
+    found = await place.read({"folder": "vpc"}, {"folder": "nowhere"}, pull_requests=[pull])
+    assert found["pull_requests"][0]["modules"] == [{"id": "vpc", "is_missing": True, "moved_to": "network"}]
 
 
 async def test_modules_follow_their_own_branches_and_the_default_one(place: Place) -> None:

@@ -2263,7 +2263,7 @@ end
 $$;
 comment on function public.worker_state_keep is
   'Hands over a state that may not be stored any more, because a person released the job; it is kept for a '
-  'person to decide about.';
+  'person to decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function public.worker_state_keep to executor, worker;
 
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb

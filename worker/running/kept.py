@@ -24,7 +24,7 @@ async def _adopt_old(context: JobContext) -> None:
     """Move what an earlier version left in the folder of all projects to ours, if it is ours.
 
     Its files name no project. In a working directory that only one runner has ever used they are that runner's; else the
-    server is asked, which learns no more than the attempt and the time.
+    server decides, and learns no more than the attempt and the time.
     """
     found = kept_entries(context.kept_of_all, context.seal)
     is_only_ours = _runners(context) <= {str(context.settings.runner.id)}

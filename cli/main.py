@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from cli.errors import EXPLANATIONS, CommandError, ExitCode
 from cli.light import start_light
+from cli.output import say
 
 # name: (module, what it does). A module's command of the same name is a command of its own, not a group.
 LAZY: dict[str, tuple[str, str]] = {
@@ -124,7 +125,7 @@ def main() -> None:
     try:
         cli(prog_name="runyard")
     except CommandError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -17,6 +17,7 @@ HEADINGS = {
     "created_at": "created",
 }
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?(?:\+00:00|Z)$")
+CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 COLOURS = {
     "SUCCEEDED": "green", "ONLINE": "green", "FAILED": "red", "NEEDS_ATTENTION": "red", "CANCELLED": "yellow",
     "AWAITING_APPROVAL": "yellow", "DRAINING": "yellow", "PROCESSING": "cyan", "CLAIMED": "cyan",
@@ -68,16 +69,22 @@ class Printer:
         if self.as_json:
             self.document(value)
         else:
-            print(describe(value))
+            print(plain(describe(value)))
 
     def document(self, value: Any) -> None:
         """JSON, whatever the place."""
         print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def say(text: str) -> None:
+def say(text: str, *, is_dim: bool = False) -> None:
     """A remark for the person; what programs read goes to stdout."""
-    print(text, file=sys.stderr, flush=True)
+    shown = plain(text)
+    print(f"\x1b[2m{shown}\x1b[0m" if is_dim and is_coloured(sys.stderr) else shown, file=sys.stderr, flush=True)
+
+
+def plain(text: str) -> str:
+    """Mark every character that would control the terminal or turn the text's direction: anybody may have written it."""
+    return CONTROLS.sub("\ufffd", text)
 
 
 def cell(value: Any) -> str:
@@ -89,8 +96,8 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
-    return " ".join(str(value).split())
+        return plain(json.dumps(value, ensure_ascii=False))
+    return plain(" ".join(str(value).split()))
 
 
 def is_coloured(stream: Any = None) -> bool:

@@ -15,6 +15,7 @@ from cli.client.identity import need_variables
 from cli.client.profiles import profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, ExitCode
+from cli.output import plain
 from cli.project.checks import (
     FUNCTIONS,
     Check,
@@ -46,7 +47,7 @@ def doctor(
     else:
         width = max(len(check.name) for check in found)
         for check in found:
-            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<{width}}  {check.said}")
+            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<{width}}  {plain(check.said)}")
     if not all(check.is_well for check in found):
         raise typer.Exit(ExitCode.UNHEALTHY)
 

@@ -6,6 +6,7 @@ import typer
 
 from cli.command import Here, command, new_app
 from cli.modules.graph import tree
+from cli.output import plain
 
 app = new_app("The order of modules.")
 
@@ -20,4 +21,4 @@ def graph(
     if here.printer.as_json:
         here.printer.document(found)
     else:
-        print(tree(found["modules"], found["dependencies"]) or "No modules.")
+        print(plain(tree(found["modules"], found["dependencies"])) or "No modules.")

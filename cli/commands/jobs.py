@@ -12,7 +12,7 @@ from cli.errors import Usage
 from cli.jobs.follow import Follower, describe
 from cli.jobs.plan import change_lines, plan_lines
 from cli.jobs.waiting import leave
-from cli.output import say
+from cli.output import plain, say
 
 app = new_app("List, show, follow, approve, cancel and retry jobs.")
 
@@ -70,9 +70,9 @@ def show(here: Here, job: Job) -> None:
     if phases[-1]["slimmed_at"]:
         say("Its source, steps, plan and outputs were removed 90 days after it ended.")
     if len(phases) > 1:
-        print("\n".join(_phase(each) for each in phases))
+        print(plain("\n".join(_phase(each) for each in phases)))
     if summary := phases[-1]["plan_summary"] or phases[0]["plan_summary"]:
-        print("\n".join(plan_lines(summary)))
+        print(plain("\n".join(plan_lines(summary))))
 
 
 @command(app, "changes", calls=("plan_changes",), page="Job → Plan")

@@ -87,7 +87,7 @@ class Follower:
             return False
         self.last_words = words
         if row["status"] not in ENDS:
-            say(_dim(f"job {row['number']}: {words}"))
+            say(f"job {row['number']}: {words}", is_dim=True)
         return True
 
     def _why(self) -> str:
@@ -114,7 +114,7 @@ def patiently(
         except NoAnswer as error:
             if silent_since is None:
                 silent_since = clock()
-                say(_dim(f"{error.message}; trying again"))
+                say(f"{error.message}; trying again", is_dim=True)
             elif clock() - silent_since > PATIENCE_SECONDS:
                 raise
         sleep(pause)
@@ -176,7 +176,3 @@ def _reason(row: Row) -> str:
     error = row.get("error") or {}
     parts = [error.get("message"), error.get("hint")]
     return "".join(f"\n  {part}" for part in parts if part)
-
-
-def _dim(text: str) -> str:
-    return f"\x1b[2m{text}\x1b[0m" if is_coloured(sys.stderr) else text

@@ -877,7 +877,7 @@ begin
       'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+    perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
@@ -1013,6 +1013,8 @@ begin
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
+  -- One at a time for an address: the later invitation replaces the earlier one.
+  perform pg_advisory_xact_lock(private.lock_key('invitation', p_org || lower(trim(p_email))));
   if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
     perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
   end if;
@@ -2403,7 +2405,7 @@ begin
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
   if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
-    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+    perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
   if p_role is null and p_path <> '' then
@@ -4002,8 +4004,10 @@ create table public.provision_jobs (
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
 -- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
-  include (is_followed);
+-- By the negative number: no other index has that order. For a status or type that few jobs have, the planner would
+-- read everybody's jobs by their key, from the newest on, wherever vacuum is behind.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, (-id))
+  include (id, is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -4969,10 +4973,23 @@ begin
 end;
 $$;
 
--- Whether a job only looks at what another left behind: it neither locks nor writes state.
-create function private.is_inspection(p_job bigint) returns boolean
+-- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
+create function private.writes_state(p_job bigint) returns boolean
 language sql stable set search_path = '' as $$
-  select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
+  select j.type in ('APPLY', 'DESTROY', 'STATE')
+    or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
+  from public.provision_jobs as j where j.id = p_job
+$$;
+
+-- Refuses to let a job write that only reads.
+create function private.refuse_reader(p_job bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not private.writes_state(p_job) then
+    perform private.fail('RY409', 'This job only reads; it writes no state.',
+      'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.');
+  end if;
+end;
 $$;
 
 create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
@@ -5088,10 +5105,7 @@ declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
+  perform private.refuse_reader(p_job);
   perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
@@ -5103,7 +5117,8 @@ begin
 end;
 $$;
 comment on function private.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
+  'and another''s lock.';
 grant execute on function private.worker_state_put to worker, executor;
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
@@ -5118,7 +5133,8 @@ begin
   if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
     perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
   end if;
-  if private.is_inspection(p_job) then
+  -- It protects nothing: what it reads is replaced as a whole.
+  if not private.writes_state(p_job) then
     return p_lock;
   end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
@@ -5153,7 +5169,7 @@ begin
     and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
-    if v_lock.module_id is not null and not private.is_inspection(p_job) then
+    if v_lock.module_id is not null and private.writes_state(p_job) then
       perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
         v_lock.info::pg_catalog.text);
     end if;
@@ -5338,14 +5354,30 @@ grant execute on function private.roll_back_state to authenticated;
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
 language plpgsql immutable set search_path = '' as $$
+declare
+  v_state pg_catalog.jsonb;
 begin
   return query select f.serial, f.lineage from private.state_fields(p_body) as f;
-  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
-    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
-    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
-      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+  v_state := p_body::pg_catalog.jsonb;
+  if jsonb_typeof(v_state) <> 'object' or p_engine = 'pulumi' and not v_state ? 'deployment'
+    or p_engine <> 'pulumi' and not (v_state ?& array['serial', 'lineage']
+      and v_state ?| array['resources', 'encrypted_data']) then
     perform private.fail('RY422', format('This is not a state of %s.', p_engine),
       'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+  if p_engine = 'pulumi' or v_state ? 'encrypted_data' then
+    return;
+  end if;
+  -- Engines read the versions 1 to 3, too, but write 4. In a body of another version they find no resources.
+  if v_state -> 'version' is distinct from '4' then
+    perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
+      (v_state -> 'version')::pg_catalog.text, 20), 'null')),
+      format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
+  end if;
+  if jsonb_typeof(v_state -> 'resources') <> 'array'
+    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects.',
+      'Push what "state pull" printed.');
   end if;
 end;
 $$;
@@ -5841,6 +5873,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
+  perform private.lock_variables(v_consumer.org_id, v_consumer.path);
   perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
@@ -6213,29 +6246,45 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
+create view private.promotable_jobs as
+select
+  j.id,
+  j.org_id,
+  j.module_id,
+  d.producer_id
+from public.provision_jobs as j
+inner join public.modules as m on m.id = j.module_id and m.auto_apply and m.deleted_at is null
+inner join public.module_dependencies as d on d.consumer_id = j.module_id and d.is_promotion
+inner join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion}' = 'true' and j.approvals_required = 0
+  and not exists (select from public.module_locks as l where l.module_id = j.module_id)
+  and private.plan_promotion_problem(p) is null;
+comment on view private.promotable_jobs is
+  'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
+comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
+
+-- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
+-- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
+create function private.promote(p_producer uuid default null) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_next public.provision_jobs;
+  v_next private.promotable_jobs;
+  v_job public.provision_jobs;
+  v_count integer := 0;
 begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  for v_next in select n.* from private.promotable_jobs as n
+    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
   loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    -- Locked, then read again.
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
+      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
+    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
     perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+    v_count := v_count + 1;
   end loop;
+  return v_count;
 end;
 $$;
 
@@ -6378,6 +6427,15 @@ begin
 end;
 $$;
 
+-- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner that
+-- kept a state without its project asks this first.
+create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)
+  from public.job_events as e
+  where e.job_id = p_job and e.attempt = p_attempt
+$$;
+
 create function private.worker_state_keep(
   p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null, p_reason text
   default null
@@ -6399,8 +6457,12 @@ begin
   ) then
     perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job));
   end if;
+  perform private.refuse_reader(p_job);
   if coalesce(p_number, 0) < 1 then
     perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.');
+  end if;
+  if p_body is null then
+    return jsonb_build_object('is_known', private.is_attempts_time(p_job, p_attempt, p_written_at));
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   -- The answer to the write was lost, and it was stored after all.
@@ -6423,7 +6485,7 @@ end;
 $$;
 comment on function private.worker_state_keep is
   'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to '
-  'decide about.';
+  'decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function private.worker_state_keep to worker, executor;
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
@@ -8546,6 +8608,16 @@ language sql immutable set search_path = '' as $$
       and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
 $$;
 
+-- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
+-- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
+-- migration` writes this pattern into wire/forbidden_variables.py.
+create function private.forbidden_variables() returns text
+language sql immutable set search_path = '' as $$
+  select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
+    '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
+    '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
+$$;
+
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
 language plpgsql stable set search_path = '' as $$
@@ -8560,6 +8632,11 @@ begin
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
       'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
       'expression.');
+  end if;
+  if p_variable.kind = 'env' and p_variable.name ~* private.forbidden_variables() then
+    perform private.fail('RY422', format('A job may not set "%s".', left(p_variable.name, 200)),
+      'It would change how the engine or the runner itself works. Choose another name, or set it where the runner is '
+      'started.');
   end if;
   if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
     and k.org_id = p_variable.org_id and k.retired_at is null) then
@@ -10370,6 +10447,8 @@ declare
   v_job public.provision_jobs := p_plan;
   v_is_destroy boolean;
   v_is_auto boolean;
+  v_is_locked boolean;
+  v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
@@ -10378,13 +10457,16 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
-    or private.plan_promotion_problem(p_plan) is not null;
+  v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or v_is_locked or v_is_early;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
+  if v_is_auto and v_is_early and not v_is_locked then
+    v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
+  end if;
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;
   v_job.idempotency_key := null;
@@ -10495,7 +10577,7 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
-      perform private.promote(v_job);
+      perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
@@ -13485,7 +13567,7 @@ create table private.set_members (
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
-create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
+create index set_members_pending_idx on private.set_members (set_id, module_id) where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
@@ -13502,7 +13584,8 @@ create table private.set_edges (
   before_id uuid not null,
   primary key (set_id, after_id, before_id)
 );
-create index set_edges_before_idx on private.set_edges (set_id, before_id);
+-- The set comes last: an index that begins with it would be read whole where the key finds the edges of one member.
+create index set_edges_before_idx on private.set_edges (before_id, set_id);
 alter table private.set_edges enable row level security;
 comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
@@ -13555,14 +13638,16 @@ select
   m.set_id,
   m.module_id
 from private.set_members as m
+-- "offset 0": each member reads its own edges by their index. As a join, a set that was just written, of which the
+-- statistics know nothing, is read whole for each member.
 where m.job_id is null and m.left_out is null and not exists (
   select from private.set_edges as e
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED' offset 0
 ) and not exists (
   select from private.open_bindings as o
-  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0
 );
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
@@ -13792,6 +13877,7 @@ begin
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
   perform private.cancel_waiting(v_set, 500);
+  perform private.settle_set(p_set);
   perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
   return private.set_json(v_set);
 end;
@@ -14120,7 +14206,8 @@ begin
       perform private.settle_set(v_set.id);
     end if;
     perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
+  -- Of a cancelled set many jobs end in one call, which settles it once.
+  elsif v_set.cancelled_at is null and private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
     perform private.settle_set(v_set.id);
   end if;
@@ -14576,6 +14663,8 @@ create table public.module_git (
   applied_fingerprint text,
   applied_at timestamptz,
   commits_ahead integer check (commits_ahead >= 0),
+  missing_folder text,
+  moved_to text,
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -14605,6 +14694,9 @@ comment on column public.module_git.pushes is
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
+comment on column public.module_git.missing_folder is
+  'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
+comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
@@ -14676,6 +14768,20 @@ begin
 end;
 $$;
 
+-- The same for somebody who waits for it: refused where no module uses the repository.
+create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint := private.request_resolve(p_connection, p_reason);
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return v_job;
+end;
+$$;
+
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
@@ -14705,19 +14811,36 @@ begin
   end if;
   v_work := private.resolve_work(v_connection);
   return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
-    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
+    -- Outside of the digest, which it would change with each reading.
+    'seen', (select coalesce(jsonb_object_agg(g.module_id, jsonb_build_object('fingerprint', g.seen_fingerprint,
+      'watched', g.watched, 'moved_to', g.moved_to)), '{}') from private.modules_of_connection(v_connection) as m
+      join public.module_git as g on g.module_id = m.id where g.seen_fingerprint is not null));
 end;
 $$;
 comment on function private.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
-  'are known already.';
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
+  'contents that are known already.';
 grant execute on function private.worker_resolve to worker, executor;
 
 -- ## deciding
 create type private.git_finding as (
-  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text,
+  is_missing boolean
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- The folder that a module's source names, which its branch had no more when it was last read.
+create function private.missing_folder(p_module public.modules, p_git public.module_git) returns text
+language sql immutable set search_path = '' as $$
+  select p_git.missing_folder where p_git.missing_folder = coalesce(p_module.source ->> 'subfolder', '')
+$$;
+
+create function private.missing_words(p_where text, p_folder text, p_moved_to text) returns text
+language sql immutable set search_path = '' as $$
+  select left(format('%s has no folder "%s".', p_where, p_folder)
+    || coalesce(' The same content is in "' || p_moved_to || '".', ''), 1000)
+$$;
 
 -- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
@@ -14744,6 +14867,9 @@ language sql stable set search_path = '' as $$
       and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
         g.applied_fingerprint),
     case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when n.is_missing then private.missing_words(coalesce(f.value ->> 'branch', g.seen_branch, 'The repository'),
+        coalesce(m.source ->> 'subfolder', ''), case when f.value is null then g.moved_to
+          else f.value ->> 'moved_to' end)
       when f.value is null and g.seen_commit is not null then private.seen_words(g)
       when f.value is null then 'It was added while the repository was read.'
       when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
@@ -14752,10 +14878,12 @@ language sql stable set search_path = '' as $$
         then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
       when g.seen_fingerprint is null and g.applied_commit is null
         then 'First reading: changes from here on are planned.'
-      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end, n.is_missing
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
+    else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
@@ -14776,8 +14904,11 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
-create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+-- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
+-- plan gets a request to stop.
+create function private.supersede_plans(
+  p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
+) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -14785,10 +14916,12 @@ begin
   for v_job in
     select j.* from public.provision_jobs as j
     where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
-      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.module_id = any (p_modules)
       and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
       -- An apply that somebody has approved goes its way.
-      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+      and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
+        and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+        or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
     order by j.module_id
   loop
     perform private.try_cancel(v_job, 'system', 'git', p_reason);
@@ -14828,11 +14961,19 @@ begin
 end;
 $$;
 
--- Writes down what was seen of each module.
+-- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
+-- found elsewhere.
 create function private.note_seen(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
 ) returns void
 language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
+  select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  join jsonb_array_elements(p_found -> 'modules') as e on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.is_missing
+  on conflict (module_id) do update set missing_folder = excluded.missing_folder, moved_to = excluded.moved_to
+  where (g.missing_folder, g.moved_to) is distinct from (excluded.missing_folder, excluded.moved_to);
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
     applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
@@ -14845,17 +14986,33 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead, pushes = case when excluded.seen_fingerprint is distinct from
+    commits_ahead = excluded.commits_ahead, missing_folder = null, moved_to = null,
+    pushes = case when excluded.seen_fingerprint is distinct from
       coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead) or g.missing_folder is not null
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
--- was found by the poll, and gets a row of its own.
+-- The branches on which a reading found a folder missing that it found before, as branches without a set.
+create function private.newly_missing(p_findings private.git_finding[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
+$$;
+
+-- Names the modules whose folders are missing.
+create function private.missing_summary(p_findings private.git_finding[]) returns text
+language sql immutable set search_path = '' as $$
+  select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
+  where f.is_missing
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
+-- without a delivery was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void
@@ -14873,15 +15030,16 @@ begin
   update public.git_deliveries as d set decided_at = now(),
     set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
     verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
-    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+    reason = case when s.sets <> '[]' then concat_ws(' ', format('Planned %s of %s modules.', s.planned,
+        cardinality(p_findings)), s.missing)
       when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
-      else 'Nothing to plan: no module has other content than before.' end,
+      else coalesce(s.missing, 'Nothing to plan: no module has other content than before.') end,
     modules = s.modules
   from public.git_deliveries as o cross join lateral (
     select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
         p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
-      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
-      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      count(*) filter (where f.is_planned and v.is_own) as planned,
+      count(*) filter (where v.is_own) as own, private.missing_summary(array_agg(f) filter (where v.is_own)) as missing,
       coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
         when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
         else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
@@ -14899,14 +15057,16 @@ language plpgsql set search_path = '' as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  v_sets pg_catalog.jsonb := '{}';
+  v_sets pg_catalog.jsonb := private.newly_missing(v_findings);
 begin
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+    where f.is_missing), null, 'Its branch has its folder no more.', true);
   if jsonb_typeof(v_found -> 'modules') = 'array' then
     perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
       join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
         and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
     perform private.note_seen(p_connection, v_findings, v_found);
-    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+    v_sets := v_sets || private.plan_branches(p_connection, v_findings, v_found);
   end if;
   update public.git_connections set resolved_at = now(), error = null,
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
@@ -15055,6 +15215,10 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
+    then
+    v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
+  end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
   v_row := private.first_delivery(p_connection, p_delivery);
@@ -15071,7 +15235,7 @@ begin
       end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
   perform private.note_push(p_connection, p_delivery);
-  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
+  if p_delivery -> 'pull' is not null then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
   if v_reason is null then
@@ -15127,9 +15291,12 @@ language sql stable set search_path = '' as $$
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
-    'commits_ahead', g.commits_ahead)
+    'commits_ahead', g.commits_ahead, 'missing_folder', n.folder, 'moved_to', case when n.folder is not null
+    then g.moved_to end, 'problem', case when n.folder is not null then private.missing_words(coalesce(g.seen_branch,
+      'The repository'), n.folder, g.moved_to) end)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
   cross join lateral private.apply_mode(p_module) as a
+  cross join lateral (select private.missing_folder(p_module, g) as folder) as n
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -15209,7 +15376,7 @@ declare
 begin
   perform private.need('git.manage', p_org);
   if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
-    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+    perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
   end if;
   v_new.org_id := p_org;
   v_new.poll_seconds := 300;
@@ -15267,12 +15434,8 @@ create function private.poll_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
-  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+  v_job bigint := private.need_resolve(v_connection, 'Poll requested');
 begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
   perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
     v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
@@ -15359,6 +15522,31 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
+create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_connection public.git_connections;
+begin
+  select c.* into v_connection from public.git_connections as c join public.module_git as g on g.module_id = p_module
+  where c.org_id = v_module.org_id and c.removed_at is null and g.moved_to = p_folder
+    and c.repository = private.repository_key(v_module.source ->> 'url')
+    and private.missing_folder(v_module, g) is not null;
+  if v_connection.id is null then
+    perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
+      'Read the repository again, or write the subfolder into the source of the module.');
+  end if;
+  -- Its plan shows whether anything but the name has changed.
+  perform private.request_resolve(v_connection, format('The folder of %s has moved', v_module.path));
+  return private.update_module(p_module, jsonb_build_object('source', v_module.source - 'subfolder'
+    || case when p_folder = '.' then '{}' else jsonb_build_object('subfolder', p_folder) end));
+end;
+$$;
+comment on function private.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and '
+  'settings of the module stay. Operators.';
+grant execute on function private.move_module_folder to authenticated;
+
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
@@ -15436,7 +15624,7 @@ begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
   if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
-    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+    perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
   end if;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
   values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'
@@ -15625,7 +15813,8 @@ grant execute on function private.git_installation to service_role;
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
 -- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
 -- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
--- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
+-- member requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never
+-- applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -15651,10 +15840,11 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
+comment on column public.pull_requests.allowed_commit is 
+  'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
@@ -15670,6 +15860,11 @@ create trigger touch before update on public.pull_requests for each row execute 
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
 
+create function private.fork_words(p_commit text) returns text
+language sql immutable set search_path = '' as $$
+  select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
+$$;
+
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
 language plpgsql set search_path = '' as $$
@@ -15681,14 +15876,20 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit',
+    v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base,
+    head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    -- Commits that came just before the merge were reviewed by nobody.
-    problem = case when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
-      then 'It was merged at another commit than the one that was planned.' else r.problem end,
-    is_fork = excluded.is_fork, planned = case when excluded.is_open then r.planned else '{}' end;
+    is_fork = excluded.is_fork, problem = case
+      when excluded.is_fork and excluded.head_commit is distinct from r.allowed_commit
+        then private.fork_words(excluded.head_commit)
+      -- Commits that came just before the merge were reviewed by nobody.
+      when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+        then 'It was merged at another commit than the one that was planned.'
+      else r.problem end,
+    planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
@@ -15720,11 +15921,13 @@ language sql stable set search_path = '' as $$
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value -> 'is_missing' = 'true' then private.missing_words('The merge', coalesce(m.source ->> 'subfolder',
+        ''), f.value ->> 'moved_to')
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
       when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
       when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
         then 'The same content was planned for this pull request.'
-      else 'Its folders change.' end
+      else 'Its folders change.' end, f.value -> 'is_missing' = 'true'
   from private.modules_of_connection(p_connection) as m
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -15778,9 +15981,9 @@ begin
   update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
       else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
     reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
-      then 'Nothing to plan: no module would have other content.'
-      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
-        cardinality(p_findings)) end,
+      then coalesce(private.missing_summary(p_findings), 'Nothing to plan: no module would have other content.')
+      else concat_ws(' ', format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f
+        where f.is_planned), cardinality(p_findings)), private.missing_summary(p_findings)) end,
     modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
       then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
   where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
@@ -15803,8 +16006,11 @@ begin
     continue when v_pull.number is null;
     perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
-      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+      v_found := v_found || jsonb_build_object('problem', private.fork_words(v_found ->> 'head_commit'));
     end if;
+    -- A request is for one plan: a base that moves later starts none.
+    update public.pull_requests set allowed_commit = null where connection_id = p_connection.id
+      and number = v_pull.number and is_fork and allowed_commit = v_found ->> 'head_commit';
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -15879,6 +16085,7 @@ declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
+  v_job bigint := private.need_resolve(v_connection, format('Plan of #%s', p_number));
 begin
   perform private.need_anywhere('job.plan', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
@@ -15904,8 +16111,7 @@ begin
   perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
     p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
     jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
-  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
-    format('Plan of #%s', p_number)));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
 comment on function private.plan_pull_request is
@@ -16822,7 +17028,7 @@ declare
 begin
   perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
-    perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
+    perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
   end if;
   v_new.org_id := p_org;
@@ -17569,7 +17775,7 @@ declare
 begin
   perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
-    perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
+    perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
   v_rule.org_id := p_org;
   v_rule.path := '';
@@ -18961,7 +19167,7 @@ begin
     cross join unnest(p_types) as t (type)
     cross join lateral (
       select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
-        and not k.is_followed order by k.id desc limit s.most
+        and not k.is_followed order by -k.id limit s.most
     ) as j group by s.status, s.most) as c);
 end;
 $$;
@@ -19044,9 +19250,9 @@ begin
       select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and -k.id > -v_before and not k.is_followed
           and k.id <> all (v_hidden)
-        order by k.id desc limit p_offset + p_limit
+        order by -k.id limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
         limit p_limit offset p_offset);
@@ -19137,8 +19343,10 @@ language sql stable set search_path = '' as $$
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
-    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
-      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+    -- A check is requested of a job that needs attention, which its events say; few have one.
+    'checked_by', case when exists (
+      select from public.job_events as e where e.job_id = p_job.id and e.to_status = 'NEEDS_ATTENTION') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id and c.id > p_job.id
         and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
 $$;
 
@@ -19887,20 +20095,12 @@ create table private.rolled_hours (
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
 
--- The size of private.waits_hourly that so many seconds have.
-create function private.wait_size(p_seconds double precision) returns smallint
-language sql immutable set search_path = '' as $$
-  select width_bucket(ln(greatest(p_seconds, 0.01)), ln(0.01::double precision), ln(1e6::double precision),
-    200)::smallint
-$$;
-
 -- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
-    -- As private.wait_size() counts, which costs ten times as much when it is called for each job.
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
@@ -20095,53 +20295,6 @@ comment on function private.fleet_stats is
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
--- The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each
--- 24th of the span.
-create function private.busiest_parts(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    with job as materialized (
-      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
-      select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
-        split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
-        case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
-        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy,
-        width_bucket(date_part('epoch', j.finished_at), date_part('epoch', p_from), date_part('epoch', p_to), 24) as bin
-      from public.provision_jobs as j where j.org_id = p_org and j.finished_at >= p_from
-    ), part as (
-      select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
-        nullif(case grouping(j.top) when 1 then j.worker_name else j.top end, '') as name, count(*) as jobs,
-        count(*) filter (where j.status = 'FAILED') as failed,
-        count(*) filter (where j.status = 'SUCCEEDED') as succeeded, sum(j.busy) as busy,
-        -- As of the whole: the wait that 95 of 100 jobs did not exceed, by its size.
-        private.wait_seconds(private.wait_size(percentile_disc(0.95) within group (order by j.wait)
-          filter (where j.wait is not null))) as p95
-      from job as j group by grouping sets ((j.worker_id, j.worker_name), (j.top))
-    ), ranked as (
-      select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
-        count(*) over (partition by p.kind) as parts
-      from part as p where p.name is not null
-    ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
-      select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
-        select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
-        from job as j where j.wait is not null
-          and j.worker_name in (select r.name from ranked as r where r.kind = 'runner' and r.place <= 20)
-        group by j.worker_id, j.worker_name, j.bin
-        union all
-        select 'group', null, j.top, j.bin, avg(j.wait) from job as j where j.wait is not null group by j.top, j.bin
-      ) as s group by s.kind, s.id, s.name
-    )
-    select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
-      'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
-      'busy', r.busy / date_part('epoch', p_to - p_from), 'waits', coalesce(d.waits, '{}'))
-        order by r.kind, r.place), '[]')
-    from ranked as r left join drawn as d on d.kind = r.kind and d.name = r.name and d.id is not distinct from r.id
-    where r.place <= 20);
-end;
-$$;
-
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
 language sql stable set search_path = '' as $$
@@ -20188,14 +20341,12 @@ begin
             order by x.at)
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
-      'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: the figure is about jobs that wait now.
-      'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
+      'marks', private.figure_marks(p_org, v_from, v_to)));
 end;
 $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
-  'whole, the runners and groups that waited longest, and the releases and outages of that time. Members.';
+  'whole, and the releases and outages of that time. Members.';
 grant execute on function private.fleet_figures to authenticated;
 
 -- ## figures for a monitoring system
@@ -20830,6 +20981,7 @@ begin
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
+    when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
     when 'removed_rows' then to_jsonb(private.remove_old_rows())
@@ -20867,7 +21019,7 @@ begin
   end loop;
   v_is_whole := not v_done ? 'failed';
   -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
+  foreach v_part in array array['scheduled', 'polled', 'placed', 'promoted', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
       'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
       'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
@@ -20968,2484 +21120,1143 @@ notify pgrst, 'reload schema';
 
 -- ==================== schemas/api.sql
 
--- The API: one wrapper for each function of `private` that a role of the API may execute. Each runs as its caller;
+-- The API, for PostgreSQL. People read docs/reference/permissions.md: what each call does, and who may call it.
+-- One wrapper for each function of `private` that a role of the API may execute. Each runs as its caller;
 -- the function of the same name in `private` checks rights and does the work. Supabase's security advisor wants no
 -- security definer function in an exposed schema, hence the second function.
 -- Generated by `make migration` from name, arguments, comment and grants. Do not edit.
 
 create function public.abort_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.abort_rollout(p_rollout);
-end
-$$;
-comment on function public.abort_rollout is
-  'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.abort_rollout(p_rollout);\nend\n';
+comment on function public.abort_rollout is 'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function public.abort_rollout to authenticated;
 
 create function public.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.accept_invitation(p_invitation, p_token_hash);
-end
-$$;
-comment on function public.accept_invitation is
-  'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.accept_invitation(p_invitation, p_token_hash);\nend\n';
+comment on function public.accept_invitation is 'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
-create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
-  null::uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.apply_pull_request(p_connection, p_number, p_module);
-end
-$$;
-comment on function public.apply_pull_request is
-  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
-  'and locks these modules to it until it is merged or closed. Operators.';
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_pull_request(p_connection, p_number, p_module);\nend\n';
+comment on function public.apply_pull_request is 'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks these modules to it until it is merged or closed. Operators.';
 grant execute on function public.apply_pull_request to authenticated;
 
-create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
-  p_override_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);
-end
-$$;
-comment on function public.approve_job is
-  'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
-  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The '
-  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
-  'Operators.';
+create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text, p_override_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);\nend\n';
+comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function public.approve_job to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.assign_worker(p_worker, p_path);
-end
-$$;
-comment on function public.assign_worker is
-  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.assign_worker(p_worker, p_path);\nend\n';
+comment on function public.assign_worker is 'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.attach_identity(p_org, p_path, p_spec);
-end
-$$;
-comment on function public.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_identity(p_org, p_path, p_spec);\nend\n';
+comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.bring_modules(p_job, p_folders);
-end
-$$;
-comment on function public.bring_modules is
-  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
-  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.bring_modules(p_job, p_folders);\nend\n';
+comment on function public.bring_modules is 'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
 grant execute on function public.bring_modules to authenticated;
 
-create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
-  'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.cancel_job(p_job, p_kind, p_reason);
-end
-$$;
-comment on function public.cancel_job is
-  'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, '
-  'gracefully, or now. Operators.';
+create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.cancel_set(p_set);
-end
-$$;
-comment on function public.cancel_set is
-  'Cancels what waits of a set; what runs, finishes. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_set(p_set);\nend\n';
+comment on function public.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function public.cancel_set to authenticated;
 
-create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.change_runners(p_org, p_workers, p_change, p_options);
-end
-$$;
-comment on function public.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how '
-  'many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for '
-  'its own role.';
+create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.change_runners(p_org, p_workers, p_change, p_options);\nend\n';
+comment on function public.change_runners is 'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function public.change_runners to authenticated;
 
-create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid,
-  p_service_account uuid default null::uuid,
-  p_account_version integer default null::integer) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);
-end
-$$;
-comment on function public.check_worker_credential is
-  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge '
-  'functions only.';
+create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid, p_service_account uuid default null::uuid, p_account_version integer default null::integer) returns void
+language plpgsql stable set search_path = '' as e'\nbegin\n  perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);\nend\n';
+comment on function public.check_worker_credential is 'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions only.';
 grant execute on function public.check_worker_credential to service_role;
 
 create function public.comment_on_job(p_job bigint, p_body text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.comment_on_job(p_job, p_body);
-end
-$$;
-comment on function public.comment_on_job is
-  'Comments on a job for all its viewers. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.comment_on_job(p_job, p_body);\nend\n';
+comment on function public.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
 create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.complete_git_app(p_app, p_state_hash, p_spec);
-end
-$$;
-comment on function public.complete_git_app is
-  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
-  'are sealed.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.complete_git_app(p_app, p_state_hash, p_spec);\nend\n';
+comment on function public.complete_git_app is 'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
 grant execute on function public.complete_git_app to service_role;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.confirm_set(p_set, p_modules);
-end
-$$;
-comment on function public.confirm_set is
-  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
-  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.confirm_set(p_set, p_modules);\nend\n';
+comment on function public.confirm_set is 'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function public.confirm_set to authenticated;
 
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.connect_repository(p_org, p_spec);
-end
-$$;
-comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
-  'allows_identities}; secret and token come sealed by the function notify. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.connect_repository(p_org, p_spec);\nend\n';
+comment on function public.connect_repository is 'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_cloud_identity(p_org, p_spec);
-end
-$$;
-comment on function public.create_cloud_identity is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is '
-  'made here. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_cloud_identity(p_org, p_spec);\nend\n';
+comment on function public.create_cloud_identity is 'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. Admins.';
 grant execute on function public.create_cloud_identity to authenticated;
 
-create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default
-  '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_module(p_org, p_group_path, p_name, p_spec);
-end
-$$;
-comment on function public.create_module is
-  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_module(p_org, p_group_path, p_name, p_spec);\nend\n';
+comment on function public.create_module is 'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
 grant execute on function public.create_module to authenticated;
 
 create function public.create_notification_rule(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_notification_rule(p_org, p_spec);
-end
-$$;
-comment on function public.create_notification_rule is
-  'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come '
-  'sealed by the function notify. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_notification_rule(p_org, p_spec);\nend\n';
+comment on function public.create_notification_rule is 'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come sealed by the function notify. Admins.';
 grant execute on function public.create_notification_rule to authenticated;
 
 create function public.create_organization(p_name text, p_slug text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_organization(p_name, p_slug);
-end
-$$;
-comment on function public.create_organization is
-  'Creates an organisation; the caller becomes its owner.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_organization(p_name, p_slug);\nend\n';
+comment on function public.create_organization is 'Creates an organisation; the caller becomes its owner.';
 grant execute on function public.create_organization to authenticated;
 
-create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer
-  default 90, p_role text default null::text, p_path text
-  default ''::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days, p_role, p_path);
-end
-$$;
-comment on function public.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role '
-  'and a path they may do at most what that role may, there. Everybody who is signed in.';
+create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null::text, p_path text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days, p_role, p_path);\nend\n';
+comment on function public.create_personal_token is 'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function public.create_personal_token to authenticated;
 
 create function public.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_schedule(p_org, p_spec);
-end
-$$;
-comment on function public.create_schedule is
-  'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. '
-  'Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_schedule(p_org, p_spec);\nend\n';
+comment on function public.create_schedule is 'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
 create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_sealing_key(p_org, p_public_key);
-end
-$$;
-comment on function public.create_sealing_key is
-  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
-  'its private half get the label of the answer. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_sealing_key(p_org, p_public_key);\nend\n';
+comment on function public.create_sealing_key is 'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its private half get the label of the answer. Admins.';
 grant execute on function public.create_sealing_key to authenticated;
 
-create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
-  null::text, p_secret_hint text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint);
-end
-$$;
-comment on function public.create_service_account is
-  'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. '
-  'Admins.';
+create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default null::text, p_secret_hint text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint);\nend\n';
+comment on function public.create_service_account is 'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
 grant execute on function public.create_service_account to authenticated;
 
 create function public.create_team(p_org uuid, p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_team(p_org, p_name);
-end
-$$;
-comment on function public.create_team is
-  'Creates a team without members. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_team(p_org, p_name);\nend\n';
+comment on function public.create_team is 'Creates a team without members. Admins.';
 grant execute on function public.create_team to authenticated;
 
 create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.decide_device_login(p_user_code, p_is_confirmed);
-end
-$$;
-comment on function public.decide_device_login is
-  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed);\nend\n';
+comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
 grant execute on function public.decide_device_login to authenticated;
 
 create function public.delete_group(p_group uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_group(p_group);
-end
-$$;
-comment on function public.delete_group is
-  'Deletes an empty group. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_group(p_group);\nend\n';
+comment on function public.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function public.delete_group to authenticated;
 
 create function public.delete_module(p_module uuid, p_confirm_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_module(p_module, p_confirm_name);
-end
-$$;
-comment on function public.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
-  'Its resources in the cloud stay. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_module(p_module, p_confirm_name);\nend\n';
+comment on function public.delete_module is 'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its resources in the cloud stay. Admins.';
 grant execute on function public.delete_module to authenticated;
 
 create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_organization(p_org, p_confirm_slug);
-end
-$$;
-comment on function public.delete_organization is
-  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_organization(p_org, p_confirm_slug);\nend\n';
+comment on function public.delete_organization is 'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 grant execute on function public.delete_organization to authenticated;
 
 create function public.delete_role(p_org uuid, p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_role(p_org, p_name);
-end
-$$;
-comment on function public.delete_role is
-  'Deletes a role of the organisation that nobody has. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_role(p_org, p_name);\nend\n';
+comment on function public.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
 grant execute on function public.delete_role to authenticated;
 
 create function public.delete_team(p_team uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_team(p_team);
-end
-$$;
-comment on function public.delete_team is
-  'Deletes a team, with the roles that it has. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_team(p_team);\nend\n';
+comment on function public.delete_team is 'Deletes a team, with the roles that it has. Admins.';
 grant execute on function public.delete_team to authenticated;
 
-create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
-  p_options jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options);
-end
-$$;
-comment on function public.deploy_worker is
-  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: '
-  'cpu, memory, image, version and a runner''s settings. Admins.';
+create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options);\nend\n';
+comment on function public.deploy_worker is 'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
 
 create function public.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.detach_identity(p_job_identity);
-end
-$$;
-comment on function public.detach_identity is
-  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_identity(p_job_identity);\nend\n';
+comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.device_login(p_user_code);
-end
-$$;
-comment on function public.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.discard_kept_state(p_id);
-end
-$$;
-comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.discard_kept_state(p_id);\nend\n';
+comment on function public.discard_kept_state is 'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.disconnect_repository(p_connection);
-end
-$$;
-comment on function public.disconnect_repository is
-  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. '
-  'Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.disconnect_repository(p_connection);\nend\n';
+comment on function public.disconnect_repository is 'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
 grant execute on function public.disconnect_repository to authenticated;
 
 create function public.drain_worker(p_worker uuid, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.drain_worker(p_worker, p_reason);
-end
-$$;
-comment on function public.drain_worker is
-  'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.drain_worker(p_worker, p_reason);\nend\n';
+comment on function public.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
-create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.enqueue_job(p_org, p_type, p_module, p_options);
-end
-$$;
-comment on function public.enqueue_job is
-  'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. '
-  'Operators.';
+create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_job(p_org, p_type, p_module, p_options);\nend\n';
+comment on function public.enqueue_job is 'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_job to authenticated;
 
-create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options
-  jsonb default '{}'::jsonb) returns json
-language plpgsql set search_path = '' as $$
-begin
-  return private.enqueue_jobs(p_org, p_type, p_modules, p_options);
-end
-$$;
-comment on function public.enqueue_jobs is
-  'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and '
-  'statuses. Idempotent by its key. Operators.';
+create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}'::jsonb) returns json
+language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_jobs(p_org, p_type, p_modules, p_options);\nend\n';
+comment on function public.enqueue_jobs is 'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_jobs to authenticated;
 
-create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options
-  jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options);
-end
-$$;
-comment on function public.ensure_shared_worker is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces '
-  'the old one. Service key only.';
+create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options);\nend\n';
+comment on function public.ensure_shared_worker is 'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. Service key only.';
 grant execute on function public.ensure_shared_worker to service_role;
 
 create function public.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.explain_access(p_org, p_path, p_verb, p_user);
-end
-$$;
-comment on function public.explain_access is
-  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_access(p_org, p_path, p_verb, p_user);\nend\n';
+comment on function public.explain_access is 'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
 grant execute on function public.explain_access to authenticated;
 
 create function public.explain_queue(p_job bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.explain_queue(p_job);
-end
-$$;
-comment on function public.explain_queue is
-  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, '
-  'and what would help. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.explain_queue(p_job);\nend\n';
+comment on function public.explain_queue is 'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
 
 create function public.explain_set(p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.explain_set(p_set);
-end
-$$;
-comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
-  'of which outputs, and which were left out because of a failure; the first 500. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_set(p_set);\nend\n';
+comment on function public.explain_set is 'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.finish_delivery(p_delivery, p_lease, p_result);
-end
-$$;
-comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
-  'pulls}; a failure is tried again after a pause.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.finish_delivery(p_delivery, p_lease, p_result);\nend\n';
+comment on function public.finish_delivery is 'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_figures(p_org, p_hours);
-end
-$$;
-comment on function public.fleet_figures is
-  'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, '
-  'the whole, the runners and groups that waited longest, and the releases and outages of that time. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_figures(p_org, p_hours);\nend\n';
+comment on function public.fleet_figures is 'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the whole, and the releases and outages of that time. Members.';
 grant execute on function public.fleet_figures to authenticated;
 
 create function public.fleet_overview(p_org uuid, p_workers uuid[] default null::uuid[]) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_overview(p_org, p_workers);
-end
-$$;
-comment on function public.fleet_overview is
-  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_overview(p_org, p_workers);\nend\n';
+comment on function public.fleet_overview is 'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_stats(p_org, p_hours);
-end
-$$;
-comment on function public.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and '
-  'current activity now. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_stats(p_org, p_hours);\nend\n';
+comment on function public.fleet_stats is 'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.force_unlock_state(p_module, p_lock_id);
-end
-$$;
-comment on function public.force_unlock_state is
-  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.force_unlock_state(p_module, p_lock_id);\nend\n';
+comment on function public.force_unlock_state is 'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
 create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
-language plpgsql set search_path = '' as $$
-begin
-  return private.git_app_connection(p_app, p_url, p_installation);
-end
-$$;
-comment on function public.git_app_connection is
-  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
-  'no module uses it.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.git_app_connection(p_app, p_url, p_installation);\nend\n';
+comment on function public.git_app_connection is 'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module uses it.';
 grant execute on function public.git_app_connection to service_role;
 
-create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
-  default null::integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_change(p_connection, p_commit, p_number);
-end
-$$;
-comment on function public.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
-  'reports. Members.';
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_change(p_connection, p_commit, p_number);\nend\n';
+comment on function public.git_change is 'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. Members.';
 grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_connection_secret(p_connection);
-end
-$$;
-comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
-  'deliveries; null where there is none.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_connection_secret(p_connection);\nend\n';
+comment on function public.git_connection_secret is 'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
 
 create function public.git_installation(p_connection uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_installation(p_connection);
-end
-$$;
-comment on function public.git_installation is
-  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
-  'sealed.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_installation(p_connection);\nend\n';
+comment on function public.git_installation is 'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.grant_outputs(p_module, p_reader);
-end
-$$;
-comment on function public.grant_outputs is
-  'Grants the jobs of one module access to the outputs of another. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_outputs(p_module, p_reader);\nend\n';
+comment on function public.grant_outputs is 'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
 create function public.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);
-end
-$$;
-comment on function public.grant_role is
-  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its '
-  'verbs there. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);\nend\n';
+comment on function public.grant_role is 'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
 create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.identity_trust_policies(p_job_identity, p_issuer);
-end
-$$;
-comment on function public.identity_trust_policies is
-  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, '
-  'whose subject has the organisation''s id, the module or group, and the phase. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.identity_trust_policies(p_job_identity, p_issuer);\nend\n';
+comment on function public.identity_trust_policies is 'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject has the organisation''s id, the module or group, and the phase. Members.';
 grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.installation_health();
-end
-$$;
-comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
-  'and installed. Service key only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.installation_metrics();
-end
-$$;
-comment on function public.installation_metrics is
-  'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep '
-  'is. The metrics function calls it.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_metrics();\nend\n';
+comment on function public.installation_metrics is 'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
 create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.invitation_offer(p_invitation, p_token_hash);
-end
-$$;
-comment on function public.invitation_offer is
-  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.invitation_offer(p_invitation, p_token_hash);\nend\n';
+comment on function public.invitation_offer is 'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
 grant execute on function public.invitation_offer to service_role;
 
-create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
-  text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.invite_member(p_org, p_email, p_role, p_token_hash);
-end
-$$;
-comment on function public.invite_member is
-  'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners '
-  'for owners.';
+create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.invite_member(p_org, p_email, p_role, p_token_hash);\nend\n';
+comment on function public.invite_member is 'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for owners.';
 grant execute on function public.invite_member to authenticated;
 
 create function public.job_by_number(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.job_by_number(p_org, p_number);
-end
-$$;
-comment on function public.job_by_number is
-  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
-  'only one; none where there is no such number. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.job_by_number(p_org, p_number);\nend\n';
+comment on function public.job_by_number is 'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; none where there is no such number. Members.';
 grant execute on function public.job_by_number to authenticated;
 
 create function public.job_page(p_org uuid, p_number bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.job_page(p_org, p_number);
-end
-$$;
-comment on function public.job_page is
-  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, '
-  'approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no '
-  'such number. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.job_page(p_org, p_number);\nend\n';
+comment on function public.job_page is 'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no such number. Members.';
 grant execute on function public.job_page to authenticated;
 
 create function public.kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.kept_state(p_id);
-end
-$$;
-comment on function public.kept_state is
-  'The text of a state that was not stored (body). Reading it is audited. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.kept_state(p_id);\nend\n';
+comment on function public.kept_state is 'The text of a state that was not stored (body). Reading it is audited. Admins.';
 grant execute on function public.kept_state to authenticated;
 
 create function public.kept_states(p_job bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.kept_states(p_job);
-end
-$$;
-comment on function public.kept_states is
-  'States that a job wrote and that were not stored, newest first, without their text: a person released '
-  'the job meanwhile. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.kept_states(p_job);\nend\n';
+comment on function public.kept_states is 'States that a job wrote and that were not stored, newest first, without their text: a person released the job meanwhile. Members.';
 grant execute on function public.kept_states to authenticated;
 
 create function public.lease_deliveries(p_limit integer default 20) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.lease_deliveries(p_limit);
-end
-$$;
-comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
-  'and reports of git results as they are now.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_deliveries(p_limit);\nend\n';
+comment on function public.lease_deliveries is 'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.link_git_login(p_org, p_user, p_host, p_login);
-end
-$$;
-comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, '
-  'except those that approve or apply. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.link_git_login(p_org, p_user, p_host, p_login);\nend\n';
+comment on function public.link_git_login is 'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
 create function public.list_access(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_access(p_org, p_path);
-end
-$$;
-comment on function public.list_access is
-  'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; '
-  'without an id it is the role of a membership or an account in the whole organisation. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_access(p_org, p_path);\nend\n';
+comment on function public.list_access is 'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it is the role of a membership or an account in the whole organisation. Members.';
 grant execute on function public.list_access to authenticated;
 
-create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
-  default null::bigint, p_limit integer default 50) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_deliveries(p_org, p_status, p_before, p_limit);
-end
-$$;
-comment on function public.list_deliveries is
-  'Messages, newest first, with status, attempt and what comes next. Admins.';
+create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
+comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_dependencies(p_org, p_path);
-end
-$$;
-comment on function public.list_dependencies is
-  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
-  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_dependencies(p_org, p_path);\nend\n';
+comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function public.list_dependencies to authenticated;
 
-create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
-  '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_events(p_org, p_search, p_filters, p_limit, p_offset);
-end
-$$;
-comment on function public.list_events is
-  'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance '
-  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
-  'number), since, until}. Members.';
+create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_events(p_org, p_search, p_filters, p_limit, p_offset);\nend\n';
+comment on function public.list_events is 'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
 
 create function public.list_git_apps(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_apps(p_org);
-end
-$$;
-comment on function public.list_git_apps is
-  'GitHub Apps, and how many repositories each has. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_apps(p_org);\nend\n';
+comment on function public.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
 grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_connections(p_org);
-end
-$$;
-comment on function public.list_git_connections is
-  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_connections(p_org);\nend\n';
+comment on function public.list_git_connections is 'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 grant execute on function public.list_git_connections to authenticated;
 
-create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before
-  bigint default null::bigint, p_limit integer default 50) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);
-end
-$$;
-comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
-  'module. Members.';
+create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);\nend\n';
+comment on function public.list_git_deliveries is 'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
 
 create function public.list_git_logins(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_logins(p_org);
-end
-$$;
-comment on function public.list_git_logins is
-  'Logins at git providers, and whose they are. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_logins(p_org);\nend\n';
+comment on function public.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_job_variables(p_job);
-end
-$$;
-comment on function public.list_job_variables is
-  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
-  'the request. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_job_variables(p_job);\nend\n';
+comment on function public.list_job_variables is 'Names, paths and versions of the variables that a job was given, without values. A null path: given with the request. Members.';
 grant execute on function public.list_job_variables to authenticated;
 
-create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
-  '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
-  default 50, p_offset integer default 0, p_before bigint default
-  null::bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before);
-end
-$$;
-comment on function public.list_jobs is
-  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a '
-  'plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, '
-  'worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this '
-  'member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. '
-  'Without a search, 10,000 of each final status are counted at most. Members.';
+create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'active'::text, p_limit integer default 50, p_offset integer default 0, p_before bigint default null::bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before);\nend\n';
+comment on function public.list_jobs is 'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
-create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_sort text default 'path'::text, p_limit
-  integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset);
-end
-$$;
-comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
-  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
+create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'path'::text, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset);\nend\n';
+comment on function public.list_modules is 'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_notification_rules(p_org);
-end
-$$;
-comment on function public.list_notification_rules is
-  'Notification rules, each with its last delivery; of an address only its hint. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_notification_rules(p_org);\nend\n';
+comment on function public.list_notification_rules is 'Notification rules, each with its last delivery; of an address only its hint. Members.';
 grant execute on function public.list_notification_rules to authenticated;
 
 create function public.list_roles(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_roles(p_org);
-end
-$$;
-comment on function public.list_roles is
-  'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, '
-  'is_own}]. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_roles(p_org);\nend\n';
+comment on function public.list_roles is 'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
 grant execute on function public.list_roles to authenticated;
 
-create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_sort text default 'name'::text, p_limit
-  integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset);
-end
-$$;
-comment on function public.list_runners is
-  'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as '
-  'lists {id, status, type, label, version, region, health}, order name, -name, status, newest. Members.';
+create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'name'::text, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset);\nend\n';
+comment on function public.list_runners is 'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as lists {id, status, type, label, version, region, health}, order name, -name, status, newest. Members.';
 grant execute on function public.list_runners to authenticated;
 
 create function public.list_schedules(p_org uuid, p_path text default null::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_schedules(p_org, p_path);
-end
-$$;
-comment on function public.list_schedules is
-  'Schedules with their words, next time and last run; with a path those of the module or group and of the '
-  'groups above. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_schedules(p_org, p_path);\nend\n';
+comment on function public.list_schedules is 'Schedules with their words, next time and last run; with a path those of the module or group and of the groups above. Members.';
 grant execute on function public.list_schedules to authenticated;
 
 create function public.list_sets(p_org uuid, p_path text default null::text, p_limit integer default 20) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_sets(p_org, p_path, p_limit);
-end
-$$;
-comment on function public.list_sets is
-  'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_sets(p_org, p_path, p_limit);\nend\n';
+comment on function public.list_sets is 'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
 grant execute on function public.list_sets to authenticated;
 
-create function public.list_triggers(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_limit integer default 50, p_offset integer
-  default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_triggers(p_org, p_search, p_filters, p_limit, p_offset);
-end
-$$;
-comment on function public.list_triggers is
-  'A page of triggers {total, rows with their last event}, by path: pushes and pull requests for each '
-  'module of a connected repository, and schedules; the search is in path and repository, filters {kind: '
-  'push, pull_request, schedule}. Members.';
+create function public.list_triggers(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_triggers(p_org, p_search, p_filters, p_limit, p_offset);\nend\n';
+comment on function public.list_triggers is 'A page of triggers {total, rows with their last event}, by path: pushes and pull requests for each module of a connected repository, and schedules; the search is in path and repository, filters {kind: push, pull_request, schedule}. Members.';
 grant execute on function public.list_triggers to authenticated;
 
 create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_unused_variables(p_org, p_days);
-end
-$$;
-comment on function public.list_unused_variables is
-  'The variables that no job has used for a number of days, and that are as old. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_unused_variables(p_org, p_days);\nend\n';
+comment on function public.list_unused_variables is 'The variables that no job has used for a number of days, and that are as old. Members.';
 grant execute on function public.list_unused_variables to authenticated;
 
 create function public.list_variable_users(p_variable bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_variable_users(p_variable);
-end
-$$;
-comment on function public.list_variable_users is
-  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
-  'open it. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variable_users(p_variable);\nend\n';
+comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. Members.';
 grant execute on function public.list_variable_users to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_worker_tokens(p_worker);
-end
-$$;
-comment on function public.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_worker_tokens(p_worker);\nend\n';
+comment on function public.list_worker_tokens is 'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
 grant execute on function public.list_worker_tokens to authenticated;
 
 create function public.lock_evidence(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.lock_evidence(p_module);
-end
-$$;
-comment on function public.lock_evidence is
-  'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a '
-  'verdict (free, safe, unclear, unsafe). Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.lock_evidence(p_module);\nend\n';
+comment on function public.lock_evidence is 'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a verdict (free, safe, unclear, unsafe). Members.';
 grant execute on function public.lock_evidence to authenticated;
 
 create function public.lock_module(p_module uuid, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.lock_module(p_module, p_reason);
-end
-$$;
-comment on function public.lock_module is
-  'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it '
-  'confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lock_module(p_module, p_reason);\nend\n';
+comment on function public.lock_module is 'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function public.lock_module to authenticated;
 
 create function public.maintenance(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.maintenance(p_org);
-end
-$$;
-comment on function public.maintenance is
-  'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.maintenance(p_org);\nend\n';
+comment on function public.maintenance is 'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
 grant execute on function public.maintenance to authenticated;
 
 create function public.member_sign_ins(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.member_sign_ins(p_org);
-end
-$$;
-comment on function public.member_sign_ins is
-  'Which members have two-step sign-in, and when each last signed in. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.member_sign_ins(p_org);\nend\n';
+comment on function public.member_sign_ins is 'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
 create function public.module_page(p_org uuid, p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_page(p_org, p_module);
-end
-$$;
-comment on function public.module_page is
-  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
-  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.module_page(p_org, p_module);\nend\n';
+comment on function public.module_page is 'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
 
+create function public.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.move_module_folder(p_module, p_folder);\nend\n';
+comment on function public.move_module_folder is 'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and settings of the module stay. Operators.';
+grant execute on function public.move_module_folder to authenticated;
+
 create function public.my_organizations() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.my_organizations();
-end
-$$;
-comment on function public.my_organizations is
-  'The caller''s organisations with their role in each.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.my_personal_tokens();
-end
-$$;
-comment on function public.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. '
-  'Everybody who is signed in.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_personal_tokens();\nend\n';
+comment on function public.my_personal_tokens is 'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody who is signed in.';
 grant execute on function public.my_personal_tokens to authenticated;
 
 create function public.my_verbs(p_org uuid, p_path text) returns text[]
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.my_verbs(p_org, p_path);
-end
-$$;
-comment on function public.my_verbs is
-  'What the caller may do at a path. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_verbs(p_org, p_path);\nend\n';
+comment on function public.my_verbs is 'What the caller may do at a path. Members.';
 grant execute on function public.my_verbs to authenticated;
 
 create function public.open_transactions() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.open_transactions();
-end
-$$;
-comment on function public.open_transactions is
-  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim '
-  'slower. Service key only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';
+comment on function public.open_transactions is 'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. Service key only.';
 grant execute on function public.open_transactions to service_role;
 
-create function public.open_worker_session(p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb
-  default '{}'::jsonb, p_token uuid default null::uuid,
-  p_service_account uuid default null::uuid, p_account_version
-  integer default null::integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account,
-    p_account_version);
-end
-$$;
-comment on function public.open_worker_session is
-  'Opens a session for a process whose token or service account was verified. Refuses a second process '
-  'while the first is fresh. Edge functions only.';
+create function public.open_worker_session(p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}'::jsonb, p_token uuid default null::uuid, p_service_account uuid default null::uuid, p_account_version integer default null::integer) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account,\n    p_account_version);\nend\n';
+comment on function public.open_worker_session is 'Opens a session for a process whose token or service account was verified. Refuses a second process while the first is fresh. Edge functions only.';
 grant execute on function public.open_worker_session to service_role;
 
 create function public.organization_makers() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.organization_makers();
-end
-$$;
-comment on function public.organization_makers is
-  'Says who may make organisations on this installation, and whether the caller may.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.organization_makers();\nend\n';
+comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.path_runners(p_org, p_path);
-end
-$$;
-comment on function public.path_runners is
-  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
-  'counts: 200 at most, and how many there are. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.path_runners(p_org, p_path);\nend\n';
+comment on function public.path_runners is 'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: 200 at most, and how many there are. Members.';
 grant execute on function public.path_runners to authenticated;
 
 create function public.pause_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.pause_rollout(p_rollout);
-end
-$$;
-comment on function public.pause_rollout is
-  'Starts no further wave. Queued jobs continue. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.pause_rollout(p_rollout);\nend\n';
+comment on function public.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
 
 create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.pending_git_app(p_app, p_state_hash);
-end
-$$;
-comment on function public.pending_git_app is
-  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.pending_git_app(p_app, p_state_hash);\nend\n';
+comment on function public.pending_git_app is 'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
 grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.plan_changes(p_job, p_address);
-end
-$$;
-comment on function public.plan_changes is
-  'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
-  'all; sensitive values are masked. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.plan_changes(p_job, p_address);\nend\n';
+comment on function public.plan_changes is 'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
-create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
-  null::uuid, p_commit text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
-end
-$$;
-comment on function public.plan_pull_request is
-  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
-  'is named, where the repository allows forks. Operators.';
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);\nend\n';
+comment on function public.plan_pull_request is 'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, where the repository allows forks. Operators.';
 grant execute on function public.plan_pull_request to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.poll_repository(p_connection);
-end
-$$;
-comment on function public.poll_repository is
-  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
+comment on function public.poll_repository is 'Queues the job that reads a repository, or finds the one that is queued. Operators.';
 grant execute on function public.poll_repository to authenticated;
 
-create function public.preview_identities(p_module uuid, p_type public.job_type default
-  'PLAN'::public.job_type) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_identities(p_module, p_type);
-end
-$$;
-comment on function public.preview_identities is
-  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+create function public.preview_identities(p_module uuid, p_type public.job_type default 'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_identities(p_module, p_type);\nend\n';
+comment on function public.preview_identities is 'The identities that a module''s next job would have, and the claims of their tokens. Members.';
 grant execute on function public.preview_identities to authenticated;
 
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_schedule(p_org, p_cron, p_zone);
-end
-$$;
-comment on function public.preview_schedule is
-  'A time in words, and the next five times it comes in that zone. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_schedule(p_org, p_cron, p_zone);\nend\n';
+comment on function public.preview_schedule is 'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
 
 create function public.preview_variables(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_variables(p_org, p_path);
-end
-$$;
-comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, the '
-  'last job that used it, and those that it hides. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_variables(p_org, p_path);\nend\n';
+comment on function public.preview_variables is 'The variables that the next job of a module or group would have: value, path and version of each, the last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.publish_release(p_spec);
-end
-$$;
-comment on function public.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. '
-  'Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.publish_release(p_spec);\nend\n';
+comment on function public.publish_release is 'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key only.';
 grant execute on function public.publish_release to service_role;
 
 create function public.push_state(p_module uuid, p_body text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.push_state(p_module, p_body);
-end
-$$;
-comment on function public.push_state is
-  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
-  'another lineage, and with a serial that is not newer. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.push_state(p_module, p_body);\nend\n';
+comment on function public.push_state is 'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another lineage, and with a serial that is not newer. Admins.';
 grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return private.rate_limit(p_key, p_limit, p_window_seconds);
-end
-$$;
-comment on function public.rate_limit is
-  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rate_limit(p_key, p_limit, p_window_seconds);\nend\n';
+comment on function public.rate_limit is 'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function public.rate_limit to service_role;
 
 create function public.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.receive_git_delivery(p_connection, p_delivery);
-end
-$$;
-comment on function public.receive_git_delivery is
-  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A '
-  'repeated one changes nothing and gets the first verdict.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.receive_git_delivery(p_connection, p_delivery);\nend\n';
+comment on function public.receive_git_delivery is 'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one changes nothing and gets the first verdict.';
 grant execute on function public.receive_git_delivery to service_role;
 
 create function public.recovery_codes_left() returns integer
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.recovery_codes_left();
-end
-$$;
-comment on function public.recovery_codes_left is
-  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.recovery_codes_left();\nend\n';
+comment on function public.recovery_codes_left is 'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
 grant execute on function public.recovery_codes_left to authenticated;
 
 create function public.redeliver(p_delivery bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.redeliver(p_delivery);
-end
-$$;
-comment on function public.redeliver is
-  'Sends a message again, now, with the same event id. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.redeliver(p_delivery);\nend\n';
+comment on function public.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function public.redeliver to authenticated;
 
 create function public.refuse_git_delivery(p_connection uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.refuse_git_delivery(p_connection);
-end
-$$;
-comment on function public.refuse_git_delivery is
-  'Notes that a delivery with a wrong signature came.';
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.refuse_git_delivery(p_connection);\nend\n';
+comment on function public.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
 grant execute on function public.refuse_git_delivery to service_role;
 
-create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
-  p_options jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options);
-end
-$$;
-comment on function public.register_worker is
-  'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
+create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options);\nend\n';
+comment on function public.register_worker is 'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
 grant execute on function public.register_worker to authenticated;
 
 create function public.remove_cloud_identity(p_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_cloud_identity(p_identity);
-end
-$$;
-comment on function public.remove_cloud_identity is
-  'Removes a cloud identity that no runner uses. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_cloud_identity(p_identity);\nend\n';
+comment on function public.remove_cloud_identity is 'Removes a cloud identity that no runner uses. Admins.';
 grant execute on function public.remove_cloud_identity to authenticated;
 
 create function public.remove_cloud_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_cloud_worker(p_worker);
-end
-$$;
-comment on function public.remove_cloud_worker is
-  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. '
-  'Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_cloud_worker(p_worker);\nend\n';
+comment on function public.remove_cloud_worker is 'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
 grant execute on function public.remove_cloud_worker to authenticated;
 
 create function public.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_dependency(p_consumer, p_producer);
-end
-$$;
-comment on function public.remove_dependency is
-  'Removes a dependency with its bindings. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_dependency(p_consumer, p_producer);\nend\n';
+comment on function public.remove_dependency is 'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
 
 create function public.remove_git_app(p_app uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_git_app(p_app);
-end
-$$;
-comment on function public.remove_git_app is
-  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_git_app(p_app);\nend\n';
+comment on function public.remove_git_app is 'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
 grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_member(p_org, p_user);
-end
-$$;
-comment on function public.remove_member is
-  'Removes a member; everybody may leave. Admins; only owners remove owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_member(p_org, p_user);\nend\n';
+comment on function public.remove_member is 'Removes a member; everybody may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member to authenticated;
 
 create function public.remove_notification_rule(p_rule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_notification_rule(p_rule);
-end
-$$;
-comment on function public.remove_notification_rule is
-  'Removes a notification rule with its address; the log stays. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_notification_rule(p_rule);\nend\n';
+comment on function public.remove_notification_rule is 'Removes a notification rule with its address; the log stays. Admins.';
 grant execute on function public.remove_notification_rule to authenticated;
 
 create function public.remove_schedule(p_schedule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_schedule(p_schedule);
-end
-$$;
-comment on function public.remove_schedule is
-  'Removes a schedule; its jobs stay. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_schedule(p_schedule);\nend\n';
+comment on function public.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
 grant execute on function public.remove_schedule to authenticated;
 
 create function public.remove_service_account(p_account uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_service_account(p_account);
-end
-$$;
-comment on function public.remove_service_account is
-  'Removes a service account that no runner uses. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_service_account(p_account);\nend\n';
+comment on function public.remove_service_account is 'Removes a service account that no runner uses. Admins.';
 grant execute on function public.remove_service_account to authenticated;
 
 create function public.remove_shared_worker(p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_shared_worker(p_name);
-end
-$$;
-comment on function public.remove_shared_worker is
-  'Removes a shared runner that left the installation''s configuration. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_shared_worker(p_name);\nend\n';
+comment on function public.remove_shared_worker is 'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
 
 create function public.remove_variable(p_variable bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_variable(p_variable);
-end
-$$;
-comment on function public.remove_variable is
-  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
-  'for enforced ones.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_variable(p_variable);\nend\n';
+comment on function public.remove_variable is 'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for enforced ones.';
 grant execute on function public.remove_variable to authenticated;
 
 create function public.remove_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_worker(p_worker);
-end
-$$;
-comment on function public.remove_worker is
-  'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_worker(p_worker);\nend\n';
+comment on function public.remove_worker is 'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 grant execute on function public.remove_worker to authenticated;
 
-create function public.renew_worker_session(p_session uuid, p_job bigint default null::bigint, p_attempt
-  integer default null::integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.renew_worker_session(p_session, p_job, p_attempt);
-end
-$$;
-comment on function public.renew_worker_session is
-  'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt '
-  'holds the job), or whose token or account is not good any more. Edge functions only.';
+create function public.renew_worker_session(p_session uuid, p_job bigint default null::bigint, p_attempt integer default null::integer) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.renew_worker_session(p_session, p_job, p_attempt);\nend\n';
+comment on function public.renew_worker_session is 'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt holds the job), or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session to service_role;
 
 create function public.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.replace_dependencies(p_org, p_path, p_dependencies);
-end
-$$;
-comment on function public.replace_dependencies is
-  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.replace_dependencies(p_org, p_path, p_dependencies);\nend\n';
+comment on function public.replace_dependencies is 'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.request_git_link(p_org, p_host, p_login);
-end
-$$;
-comment on function public.request_git_link is
-  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it '
-  'on any pull request of a connected repository within half an hour. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.request_git_link(p_org, p_host, p_login);\nend\n';
+comment on function public.request_git_link is 'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it on any pull request of a connected repository within half an hour. Members.';
 grant execute on function public.request_git_link to authenticated;
 
 create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.request_survey(p_org, p_source);
-end
-$$;
-comment on function public.request_survey is
-  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, '
-  'archive (base64), sha256}; they are in the result of the job. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.request_survey(p_org, p_source);\nend\n';
+comment on function public.request_survey is 'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive (base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resolve_attention(p_job, p_action, p_proof);
-end
-$$;
-comment on function public.resolve_attention is
-  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the '
-  'lock''s id as proof). Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resolve_attention(p_job, p_action, p_proof);\nend\n';
+comment on function public.resolve_attention is 'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id as proof). Operators.';
 grant execute on function public.resolve_attention to authenticated;
 
 create function public.resume_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resume_rollout(p_rollout);
-end
-$$;
-comment on function public.resume_rollout is
-  'Goes on with a paused rollout; what failed stays as it is. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resume_rollout(p_rollout);\nend\n';
+comment on function public.resume_rollout is 'Goes on with a paused rollout; what failed stays as it is. Admins.';
 grant execute on function public.resume_rollout to authenticated;
 
 create function public.resume_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resume_worker(p_worker);
-end
-$$;
-comment on function public.resume_worker is
-  'Ends a drain. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resume_worker(p_worker);\nend\n';
+comment on function public.resume_worker is 'Ends a drain. Operators.';
 grant execute on function public.resume_worker to authenticated;
 
 create function public.retry_job(p_job bigint, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.retry_job(p_job, p_reason);
-end
-$$;
-comment on function public.retry_job is
-  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger '
-  'number of approvals. Operators; admins for runners'' own jobs.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.retry_job(p_job, p_reason);\nend\n';
+comment on function public.retry_job is 'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of approvals. Operators; admins for runners'' own jobs.';
 grant execute on function public.retry_job to authenticated;
 
 create function public.retry_set(p_set uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.retry_set(p_set);
-end
-$$;
-comment on function public.retry_set is
-  'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.retry_set(p_set);\nend\n';
+comment on function public.retry_set is 'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
 grant execute on function public.retry_set to authenticated;
 
 create function public.revoke_invitation(p_invitation uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_invitation(p_invitation);
-end
-$$;
-comment on function public.revoke_invitation is
-  'Withdraws an invitation. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_invitation(p_invitation);\nend\n';
+comment on function public.revoke_invitation is 'Withdraws an invitation. Admins.';
 grant execute on function public.revoke_invitation to authenticated;
 
 create function public.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_outputs(p_module, p_reader);
-end
-$$;
-comment on function public.revoke_outputs is
-  'Takes that away again, at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_outputs(p_module, p_reader);\nend\n';
+comment on function public.revoke_outputs is 'Takes that away again, at once. Admins.';
 grant execute on function public.revoke_outputs to authenticated;
 
 create function public.revoke_personal_token(p_token uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_personal_token(p_token);
-end
-$$;
-comment on function public.revoke_personal_token is
-  'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_personal_token(p_token);\nend\n';
+comment on function public.revoke_personal_token is 'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed in.';
 grant execute on function public.revoke_personal_token to authenticated;
 
 create function public.revoke_role(p_binding uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_role(p_binding);
-end
-$$;
-comment on function public.revoke_role is
-  'Takes a role away that was given at a path. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_role(p_binding);\nend\n';
+comment on function public.revoke_role is 'Takes a role away that was given at a path. Admins.';
 grant execute on function public.revoke_role to authenticated;
 
 create function public.revoke_worker_token(p_token uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_worker_token(p_token);
-end
-$$;
-comment on function public.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_worker_token(p_token);\nend\n';
+comment on function public.revoke_worker_token is 'Revokes a token and ends the sessions that it opened, at once. Admins.';
 grant execute on function public.revoke_worker_token to authenticated;
 
 create function public.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.roll_back_state(p_module, p_serial);
-end
-$$;
-comment on function public.roll_back_state is
-  'Makes an older version of a state the newest again, with a new serial; refused while a job uses the '
-  'state. Changes no infrastructure. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.roll_back_state(p_module, p_serial);\nend\n';
+comment on function public.roll_back_state is 'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes no infrastructure. Admins.';
 grant execute on function public.roll_back_state to authenticated;
 
 create function public.rollout_progress(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.rollout_progress(p_org);
-end
-$$;
-comment on function public.rollout_progress is
-  'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.rollout_progress(p_org);\nend\n';
+comment on function public.rollout_progress is 'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';
 grant execute on function public.rollout_progress to authenticated;
 
-create function public.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint
-  text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint);
-end
-$$;
-comment on function public.rotate_service_account_secret is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s '
-  'sessions end. Admins.';
+create function public.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint);\nend\n';
+comment on function public.rotate_service_account_secret is 'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. Admins.';
 grant execute on function public.rotate_service_account_secret to authenticated;
 
-create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text,
-  p_overlap_seconds integer default 86400) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds);
-end
-$$;
-comment on function public.rotate_worker_token is
-  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. '
-  'Admins.';
+create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds);\nend\n';
+comment on function public.rotate_worker_token is 'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
 grant execute on function public.rotate_worker_token to authenticated;
 
 create function public.run_schedule(p_schedule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.run_schedule(p_schedule);
-end
-$$;
-comment on function public.run_schedule is
-  'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.run_schedule(p_schedule);\nend\n';
+comment on function public.run_schedule is 'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
 grant execute on function public.run_schedule to authenticated;
 
 create function public.runner_facets(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.runner_facets(p_org);
-end
-$$;
-comment on function public.runner_facets is
-  'How many runners each label, version, region and health has, 100 of each; the newest release, how many '
-  'runners are older, and how many of those a job can update. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.runner_facets(p_org);\nend\n';
+comment on function public.runner_facets is 'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are older, and how many of those a job can update. Members.';
 grant execute on function public.runner_facets to authenticated;
 
 create function public.runner_page(p_org uuid, p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.runner_page(p_org, p_worker);
-end
-$$;
-comment on function public.runner_page is
-  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it '
-  'serves, scaling decisions, and its last day. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.runner_page(p_org, p_worker);\nend\n';
+comment on function public.runner_page is 'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it serves, scaling decisions, and its last day. Members.';
 grant execute on function public.runner_page to authenticated;
 
 create function public.service_account_for(p_client_id text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.service_account_for(p_client_id);
-end
-$$;
-comment on function public.service_account_for is
-  'What an edge function needs to verify a service account: its trust and its secret''s hash; null when '
-  'there is none. Edge functions only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.service_account_for(p_client_id);\nend\n';
+comment on function public.service_account_for is 'What an edge function needs to verify a service account: its trust and its secret''s hash; null when there is none. Edge functions only.';
 grant execute on function public.service_account_for to service_role;
 
-create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default
-  '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_dependency(p_consumer, p_producer, p_options);
-end
-$$;
-comment on function public.set_dependency is
-  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
-  'Refuses a cycle. Operators; admins for bindings.';
+create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_dependency(p_consumer, p_producer, p_options);\nend\n';
+comment on function public.set_dependency is 'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_identity_subject(p_org, p_template);
-end
-$$;
-comment on function public.set_identity_subject is
-  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_identity_subject(p_org, p_template);\nend\n';
+comment on function public.set_identity_subject is 'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
 grant execute on function public.set_identity_subject to authenticated;
 
-create function public.set_installation_maintenance(p_until timestamp with time zone default
-  null::timestamp with time zone, p_reason text
-  default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_installation_maintenance(p_until, p_reason);
-end
-$$;
-comment on function public.set_installation_maintenance is
-  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at '
-  'once. Service key only.';
+create function public.set_installation_maintenance(p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_installation_maintenance(p_until, p_reason);\nend\n';
+comment on function public.set_installation_maintenance is 'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service key only.';
 grant execute on function public.set_installation_maintenance to service_role;
 
-create function public.set_maintenance(p_org uuid, p_until timestamp with time zone default
-  null::timestamp with time zone, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_maintenance(p_org, p_until, p_reason);
-end
-$$;
-comment on function public.set_maintenance is
-  'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at '
-  'once. Admins.';
+create function public.set_maintenance(p_org uuid, p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_maintenance(p_org, p_until, p_reason);\nend\n';
+comment on function public.set_maintenance is 'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
 grant execute on function public.set_maintenance to authenticated;
 
 create function public.set_member_role(p_org uuid, p_user uuid, p_role public.member_role) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_member_role(p_org, p_user, p_role);
-end
-$$;
-comment on function public.set_member_role is
-  'Changes a member''s role. Admins; only owners make or unmake owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_member_role(p_org, p_user, p_role);\nend\n';
+comment on function public.set_member_role is 'Changes a member''s role. Admins; only owners make or unmake owners.';
 grant execute on function public.set_member_role to authenticated;
 
 create function public.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_module_git(p_module, p_spec);
-end
-$$;
-comment on function public.set_module_git is
-  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_module_git(p_module, p_spec);\nend\n';
+comment on function public.set_module_git is 'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function public.set_module_git to authenticated;
 
 create function public.set_notifier_url(p_url text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_notifier_url(p_url);
-end
-$$;
-comment on function public.set_notifier_url is
-  'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_notifier_url(p_url);\nend\n';
+comment on function public.set_notifier_url is 'Says where the function that sends is, so that the sweep can wake it (pg_net).';
 grant execute on function public.set_notifier_url to service_role;
 
 create function public.set_organization_makers(p_who public.organization_makers) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_organization_makers(p_who);
-end
-$$;
-comment on function public.set_organization_makers is
-  'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_organization_makers(p_who);\nend\n';
+comment on function public.set_organization_makers is 'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
 grant execute on function public.set_organization_makers to service_role;
 
 create function public.set_progress(p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.set_progress(p_set);
-end
-$$;
-comment on function public.set_progress is
-  'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.set_progress(p_set);\nend\n';
+comment on function public.set_progress is 'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
 create function public.set_recovery_codes(p_hashes text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.set_recovery_codes(p_hashes);
-end
-$$;
-comment on function public.set_recovery_codes is
-  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
-  'signed in.';
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.set_recovery_codes(p_hashes);\nend\n';
+comment on function public.set_recovery_codes is 'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
 
 create function public.set_review(p_org uuid, p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.set_review(p_org, p_set);
-end
-$$;
-comment on function public.set_review is
-  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
-  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.set_review(p_org, p_set);\nend\n';
+comment on function public.set_review is 'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 grant execute on function public.set_review to authenticated;
 
-create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default
-  ''::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_role(p_org, p_name, p_verbs, p_description);
-end
-$$;
-comment on function public.set_role is
-  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the '
-  'whole organisation. Admins.';
+create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_role(p_org, p_name, p_verbs, p_description);\nend\n';
+comment on function public.set_role is 'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole organisation. Admins.';
 grant execute on function public.set_role to authenticated;
 
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_shared_runners(p_org, p_use);
-end
-$$;
-comment on function public.set_shared_runners is
-  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) '
-  'or NONE_AVAILABLE. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_runners(p_org, p_use);\nend\n';
+comment on function public.set_shared_runners is 'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
 grant execute on function public.set_shared_runners to authenticated;
 
 create function public.set_shared_worker(p_name text, p_action text, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_shared_worker(p_name, p_action, p_reason);
-end
-$$;
-comment on function public.set_shared_worker is
-  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_worker(p_name, p_action, p_reason);\nend\n';
+comment on function public.set_shared_worker is 'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
 create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_team_member(p_team, p_user, p_is_member);
-end
-$$;
-comment on function public.set_team_member is
-  'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_team_member(p_team, p_user, p_is_member);\nend\n';
+comment on function public.set_team_member is 'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
 grant execute on function public.set_team_member to authenticated;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_update_policy(p_org, p_spec);
-end
-$$;
-comment on function public.set_update_policy is
-  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
-  'zone}. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_update_policy(p_org, p_spec);\nend\n';
+comment on function public.set_update_policy is 'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
 create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_variables(p_org, p_path, p_variables);
-end
-$$;
-comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
-  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
-  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
-  'the organisation and for enforced ones.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_variables(p_org, p_path, p_variables);\nend\n';
+comment on function public.set_variables is 'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_worker_disabled(p_worker, p_disabled);
-end
-$$;
-comment on function public.set_worker_disabled is
-  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_disabled(p_worker, p_disabled);\nend\n';
+comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
-create function public.start_device_login(p_device_hash text, p_user_code text, p_program text,
-  p_address text default ''::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);
-end
-$$;
-comment on function public.start_device_login is
-  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);\nend\n';
+comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
-create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
-  'https://github.com'::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_git_app(p_org, p_state_hash, p_url);
-end
-$$;
-comment on function public.start_git_app is
-  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default 'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_git_app(p_org, p_state_hash, p_url);\nend\n';
+comment on function public.start_git_app is 'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 grant execute on function public.start_git_app to authenticated;
 
-create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_set(p_org, p_type, p_path, p_options);
-end
-$$;
-comment on function public.start_set is
-  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one '
-  'thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its '
-  'key. Operators; admins to destroy.';
+create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_set(p_org, p_type, p_path, p_options);\nend\n';
+comment on function public.start_set is 'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.state_info(p_module);
-end
-$$;
-comment on function public.state_info is
-  'A module''s state: serial, size, lock and history, without its text. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
+comment on function public.state_info is 'A module''s state: serial, size, lock and history, without its text. Members.';
 grant execute on function public.state_info to authenticated;
 
 create function public.state_resources(p_module uuid, p_search text default ''::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.state_resources(p_module, p_search);
-end
-$$;
-comment on function public.state_resources is
-  'What a module''s state knows: how many resources, the first 500 by address that have these words in it, '
-  'counts by type, and the outputs; sensitive values are masked. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_resources(p_module, p_search);\nend\n';
+comment on function public.state_resources is 'What a module''s state knows: how many resources, the first 500 by address that have these words in it, counts by type, and the outputs; sensitive values are masked. Members.';
 grant execute on function public.state_resources to authenticated;
 
 create function public.state_version(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.state_version(p_module, p_serial);
-end
-$$;
-comment on function public.state_version is
-  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.state_version(p_module, p_serial);\nend\n';
+comment on function public.state_version is 'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function public.state_version to authenticated;
 
 create function public.store_kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.store_kept_state(p_id);
-end
-$$;
-comment on function public.store_kept_state is
-  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses '
-  'the state. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.store_kept_state(p_id);\nend\n';
+comment on function public.store_kept_state is 'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
 create function public.survey(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.survey(p_org, p_number);
-end
-$$;
-comment on function public.survey is
-  'A reading by its number: its status, and its root modules with the paths that they would get, the '
-  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.survey(p_org, p_number);\nend\n';
+comment on function public.survey is 'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
 grant execute on function public.survey to authenticated;
 
 create function public.sweep() returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.sweep();
-end
-$$;
-comment on function public.sweep is
-  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. '
-  'Harmless to run twice or not at all. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.sweep();\nend\n';
+comment on function public.sweep is 'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to run twice or not at all. Service key only.';
 grant execute on function public.sweep to service_role;
 
 create function public.take_device_login(p_device_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.take_device_login(p_device_hash);
-end
-$$;
-comment on function public.take_device_login is
-  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good '
-  'for one login. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device_login(p_device_hash);\nend\n';
+comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
 create function public.test_notification_rule(p_rule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.test_notification_rule(p_rule);
-end
-$$;
-comment on function public.test_notification_rule is
-  'Sends a test by a rule. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
+comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
 grant execute on function public.test_notification_rule to authenticated;
 
 create function public.unassign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unassign_worker(p_worker, p_path);
-end
-$$;
-comment on function public.unassign_worker is
-  'Removes an assignment. Running jobs continue. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unassign_worker(p_worker, p_path);\nend\n';
+comment on function public.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unlink_git_login(p_org, p_host, p_login);
-end
-$$;
-comment on function public.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins; members end their own.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_login(p_org, p_host, p_login);\nend\n';
+comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unlock_module(p_module);
-end
-$$;
-comment on function public.unlock_module is
-  'Takes a member''s lock off a module. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module);\nend\n';
+comment on function public.unlock_module is 'Takes a member''s lock off a module. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_cloud_identity(p_identity, p_spec);
-end
-$$;
-comment on function public.update_cloud_identity is
-  'Changes the fields of a cloud identity that are named. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_cloud_identity(p_identity, p_spec);\nend\n';
+comment on function public.update_cloud_identity is 'Changes the fields of a cloud identity that are named. Admins.';
 grant execute on function public.update_cloud_identity to authenticated;
 
 create function public.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_git_connection(p_connection, p_spec);
-end
-$$;
-comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once, another '
-  'provider, url or base_url ends its GitHub App. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_git_connection(p_connection, p_spec);\nend\n';
+comment on function public.update_git_connection is 'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_module(p_module, p_spec);
-end
-$$;
-comment on function public.update_module is
-  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
-  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
-  'for can_apply_uploads and is_temporary.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_module(p_module, p_spec);\nend\n';
+comment on function public.update_module is 'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_notification_rule(p_rule, p_spec);
-end
-$$;
-comment on function public.update_notification_rule is
-  'Changes the fields of a notification rule that are named. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_notification_rule(p_rule, p_spec);\nend\n';
+comment on function public.update_notification_rule is 'Changes the fields of a notification rule that are named. Admins.';
 grant execute on function public.update_notification_rule to authenticated;
 
 create function public.update_one_worker(p_worker uuid, p_version text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_one_worker(p_worker, p_version);
-end
-$$;
-comment on function public.update_one_worker is
-  'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or '
-  'to a named one, also an older one. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_one_worker(p_worker, p_version);\nend\n';
+comment on function public.update_one_worker is 'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
 grant execute on function public.update_one_worker to authenticated;
 
-create function public.update_organization(p_org uuid, p_name text default null::text,
-  p_log_retention_days integer default null::integer,
-  p_can_approve_own_jobs boolean default null::boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);
-end
-$$;
-comment on function public.update_organization is
-  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. '
-  'Owners.';
+create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);\nend\n';
+comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function public.update_organization to authenticated;
 
 create function public.update_outdated_workers(p_org uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_outdated_workers(p_org);
-end
-$$;
-comment on function public.update_outdated_workers is
-  'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or '
-  'updating themselves), in waves. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_outdated_workers(p_org);\nend\n';
+comment on function public.update_outdated_workers is 'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating themselves), in waves. Admins.';
 grant execute on function public.update_outdated_workers to authenticated;
 
 create function public.update_policy(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.update_policy(p_org);
-end
-$$;
-comment on function public.update_policy is
-  'When outdated runners update automatically: mode, window, next window, how many. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.update_policy(p_org);\nend\n';
+comment on function public.update_policy is 'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_schedule(p_schedule, p_spec);
-end
-$$;
-comment on function public.update_schedule is
-  'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_schedule(p_schedule, p_spec);\nend\n';
+comment on function public.update_schedule is 'Changes the fields of a schedule that are named. Operators; admins to destroy.';
 grant execute on function public.update_schedule to authenticated;
 
 create function public.update_service_account(p_account uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_service_account(p_account, p_spec);
-end
-$$;
-comment on function public.update_service_account is
-  'Changes the fields of a service account that are named; disabling ends its sessions at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_service_account(p_account, p_spec);\nend\n';
+comment on function public.update_service_account is 'Changes the fields of a service account that are named; disabling ends its sessions at once. Admins.';
 grant execute on function public.update_service_account to authenticated;
 
 create function public.update_worker(p_worker uuid, p_options jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_worker(p_worker, p_options);
-end
-$$;
-comment on function public.update_worker is
-  'Changes a runner''s settings; only what is given changes. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_worker(p_worker, p_options);\nend\n';
+comment on function public.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker to authenticated;
 
 create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.upload_source(p_module, p_body_base64, p_sha256);
-end
-$$;
-comment on function public.upload_source is
-  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for '
-  'an hour. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256);\nend\n';
+comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
-  p_git_apply text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
-end
-$$;
-comment on function public.upsert_group is
-  'Creates or changes a group, and creates the groups above it. Operators.';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';
+comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
 create function public.use_personal_token(p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_personal_token(p_token_hash);
-end
-$$;
-comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
-  'Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_personal_token(p_token_hash);\nend\n';
+comment on function public.use_personal_token is 'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_recovery_code(p_hash);
-end
-$$;
-comment on function public.use_recovery_code is
-  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; '
-  'false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_recovery_code(p_hash);\nend\n';
+comment on function public.use_recovery_code is 'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
 grant execute on function public.use_recovery_code to authenticated;
 
 create function public.use_service_account(p_account uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_service_account(p_account);
-end
-$$;
-comment on function public.use_service_account is
-  'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a '
-  'role. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_service_account(p_account);\nend\n';
+comment on function public.use_service_account is 'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge functions only.';
 grant execute on function public.use_service_account to service_role;
 
 create function public.verify_cloud_identity(p_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.verify_cloud_identity(p_identity);
-end
-$$;
-comment on function public.verify_cloud_identity is
-  'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; '
-  'verified_at or verification_error follow from it. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.verify_cloud_identity(p_identity);\nend\n';
+comment on function public.verify_cloud_identity is 'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at or verification_error follow from it. Admins.';
 grant execute on function public.verify_cloud_identity to authenticated;
 
 create function public.withdraw_release(p_version text, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.withdraw_release(p_version, p_reason);
-end
-$$;
-comment on function public.withdraw_release is
-  'Withdraws a release: no runner is updated to it any more. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.withdraw_release(p_version, p_reason);\nend\n';
+comment on function public.withdraw_release is 'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
-  boolean default false) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
-end
-$$;
-comment on function public.worker_append_logs is
-  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
-  'answered with.';
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);\nend\n';
+comment on function public.worker_append_logs is 'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_bound_values(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
-  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
-  'modules, where one is missing.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_bound_values(p_job, p_attempt);\nend\n';
+comment on function public.worker_bound_values is 'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, where these change them), and which of them are sensitive. Refused, with the names of both modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_claim(p_request_id, p_slots);
-end
-$$;
-comment on function public.worker_claim is
-  'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no '
-  'job.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_claim(p_request_id, p_slots);\nend\n';
+comment on function public.worker_claim is 'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function public.worker_claim to worker;
 
 create function public.worker_close_session(p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_close_session(p_reason);
-end
-$$;
-comment on function public.worker_close_session is
-  'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_close_session(p_reason);\nend\n';
+comment on function public.worker_close_session is 'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
 
 create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_destination_state(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_destination_state is
-  'The state of the module that a STATE job moves resources to.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_destination_state(p_job, p_attempt);\nend\n';
+comment on function public.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 grant execute on function public.worker_destination_state to executor, worker;
 
-create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
-  default null::jsonb, p_error jsonb default null::jsonb,
-  p_plan_summary jsonb default null::jsonb, p_log jsonb default
-  null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
-end
-$$;
-comment on function public.worker_finish is
-  'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a '
-  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until '
-  'they came.';
+create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb default null::jsonb, p_error jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb, p_log jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);\nend\n';
+comment on function public.worker_finish is 'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function public.worker_finish to executor, worker;
 
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_get_artifact(p_job, p_attempt, p_name);
-end
-$$;
-comment on function public.worker_get_artifact is
-  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_get_artifact(p_job, p_attempt, p_name);\nend\n';
+comment on function public.worker_get_artifact is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
 grant execute on function public.worker_get_artifact to executor, worker;
 
-create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default
-  '[]'::jsonb, p_facts jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_heartbeat(p_status, p_version, p_running, p_facts);
-end
-$$;
-comment on function public.worker_heartbeat is
-  'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, '
-  'what was lost, drain, update, look for work.';
+create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]'::jsonb, p_facts jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_heartbeat(p_status, p_version, p_running, p_facts);\nend\n';
+comment on function public.worker_heartbeat is 'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, drain, update, look for work.';
 grant execute on function public.worker_heartbeat to worker;
 
 create function public.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_history(p_worker, p_hours);
-end
-$$;
-comment on function public.worker_history is
-  'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_history(p_worker, p_hours);\nend\n';
+comment on function public.worker_history is 'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
 grant execute on function public.worker_history to authenticated;
 
 create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_identities(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_identities is
-  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its '
-  'machine''s credentials for them from the job, too. The edge function job-identity signs what this '
-  'returns.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_identities(p_job, p_attempt);\nend\n';
+comment on function public.worker_identities is 'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_job(p_job, p_attempt, p_has_payload);
-end
-$$;
-comment on function public.worker_job is
-  'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
-  'long its runner''s last heartbeat holds.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_job(p_job, p_attempt, p_has_payload);\nend\n';
+comment on function public.worker_job is 'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
 
 create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
-end
-$$;
-comment on function public.worker_move_states is
-  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
-  'while another job uses one of them, and when one has changed since it was read.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_move_states(p_job, p_attempt, p_from, p_to);\nend\n';
+comment on function public.worker_move_states is 'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused while another job uses one of them, and when one has changed since it was read.';
 grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_outputs_get(p_job, p_attempt, p_org, p_path);
-end
-$$;
-comment on function public.worker_outputs_get is
-  'The outputs of a module that grants them to the job''s, as a state without resources.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outputs_get(p_job, p_attempt, p_org, p_path);\nend\n';
+comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
-create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64
-  text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);
-end
-$$;
-comment on function public.worker_put_artifact is
-  'Stores a file of a job, such as its saved plan.';
+create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';
+comment on function public.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact to executor, worker;
 
 create function public.worker_recover(p_running jsonb default '[]'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_recover(p_running);
-end
-$$;
-comment on function public.worker_recover is
-  'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send '
-  'logs, then finish it or name it dead) or drop (it is another''s).';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_recover(p_running);\nend\n';
+comment on function public.worker_recover is 'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then finish it or name it dead) or drop (it is another''s).';
 grant execute on function public.worker_recover to worker;
 
-create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps
-  jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary);
-end
-$$;
-comment on function public.worker_report is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
-  'cancel, if asked.';
+create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary);\nend\n';
+comment on function public.worker_report is 'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
 
 create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_repository(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_repository is
-  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_repository(p_job, p_attempt);\nend\n';
+comment on function public.worker_repository is 'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
 grant execute on function public.worker_repository to executor, worker;
 
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_resolve(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
-  'heads that are known already.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_resolve(p_job, p_attempt);\nend\n';
+comment on function public.worker_resolve is 'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default
-  null::text, p_code text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);
-end
-$$;
-comment on function public.worker_return_job is
-  'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
-  'ends CANCELLED.';
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);\nend\n';
+comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 
 create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_scaling_decided(p_worker, p_decision);
-end
-$$;
-comment on function public.worker_scaling_decided is
-  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in '
-  'scaling_decisions only where something changed.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_scaling_decided(p_worker, p_decision);\nend\n';
+comment on function public.worker_scaling_decided is 'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in scaling_decisions only where something changed.';
 grant execute on function public.worker_scaling_decided to worker;
 
 create function public.worker_scaling_inputs(p_except uuid[] default '{}'::uuid[]) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_scaling_inputs(p_except);
-end
-$$;
-comment on function public.worker_scaling_inputs is
-  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the '
-  'planner needs of each deployed runner that no job is at work on.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_scaling_inputs(p_except);\nend\n';
+comment on function public.worker_scaling_inputs is 'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner needs of each deployed runner that no job is at work on.';
 grant execute on function public.worker_scaling_inputs to worker;
 
 create function public.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_get(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_state_get is
-  'The state of the job''s module.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_get(p_job, p_attempt);\nend\n';
+comment on function public.worker_state_get is 'The state of the job''s module.';
 grant execute on function public.worker_state_get to engine, executor, worker;
 
-create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
-  p_written_at timestamp with time zone default null::timestamp
-  with time zone, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason);
-end
-$$;
-comment on function public.worker_state_keep is
-  'Hands over a state that may not be stored any more, because a person released the job; it is kept for a '
-  'person to decide about.';
+create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason);\nend\n';
+comment on function public.worker_state_keep is 'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function public.worker_state_keep to executor, worker;
 
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_lock(p_job, p_attempt, p_lock);
-end
-$$;
-comment on function public.worker_state_lock is
-  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_lock(p_job, p_attempt, p_lock);\nend\n';
+comment on function public.worker_state_lock is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
 grant execute on function public.worker_state_lock to executor, worker;
 
-create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text
-  default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id);
-end
-$$;
-comment on function public.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id);\nend\n';
+comment on function public.worker_state_put is 'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial and another''s lock.';
 grant execute on function public.worker_state_put to executor, worker;
 
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_unlock(p_job, p_attempt, p_lock_id);
-end
-$$;
-comment on function public.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing it twice is not an error.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_unlock(p_job, p_attempt, p_lock_id);\nend\n';
+comment on function public.worker_state_unlock is 'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function public.worker_state_unlock to executor, worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_status(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_target_status is
-  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_status(p_job, p_attempt);\nend\n';
+comment on function public.worker_target_status is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
 grant execute on function public.worker_target_status to executor, worker;
 
-create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text,
-  p_token_hint text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint);
-end
-$$;
-comment on function public.worker_target_token is
-  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint);\nend\n';
+comment on function public.worker_target_token is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function public.worker_target_token to executor, worker;
 
 create function public.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_update(p_job, p_attempt, p_patch);
-end
-$$;
-comment on function public.worker_target_update is
-  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
-  'worker_target_status.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_update(p_job, p_attempt, p_patch);\nend\n';
+comment on function public.worker_target_update is 'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
 grant execute on function public.worker_target_update to executor, worker;
 
 create function public.worker_token_hashes(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_token_hashes(p_worker);
-end
-$$;
-comment on function public.worker_token_hashes is
-  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
-  'only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_token_hashes(p_worker);\nend\n';
+comment on function public.worker_token_hashes is 'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_variables(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_variables is
-  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_variables(p_job, p_attempt);\nend\n';
+comment on function public.worker_variables is 'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function public.worker_variables to executor, worker;

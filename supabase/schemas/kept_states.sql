@@ -72,6 +72,15 @@ begin
 end;
 $$;
 
+-- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner that
+-- kept a state without its project asks this first.
+create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)
+  from public.job_events as e
+  where e.job_id = p_job and e.attempt = p_attempt
+$$;
+
 create function private.worker_state_keep(
   p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null, p_reason text
   default null
@@ -97,6 +106,9 @@ begin
   if coalesce(p_number, 0) < 1 then
     perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.');
   end if;
+  if p_body is null then
+    return jsonb_build_object('is_known', private.is_attempts_time(p_job, p_attempt, p_written_at));
+  end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   -- The answer to the write was lost, and it was stored after all.
   if exists (select from private.state_versions as v where v.module_id = v_job.module_id and v.sha256 = v_sha) then
@@ -118,7 +130,7 @@ end;
 $$;
 comment on function private.worker_state_keep is
   'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to '
-  'decide about.';
+  'decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function private.worker_state_keep to worker, executor;
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.

@@ -317,6 +317,24 @@ def test_a_state_that_may_not_be_stored_is_kept_once_and_listed_without_its_text
     assert listed["size"] == len(body(2, secret="s"))
 
 
+def test_a_runner_learns_whether_an_attempt_may_have_written_a_state_without_showing_it(
+    world: World, org: Organization, runner: Runner, released: dict[str, object]
+) -> None:
+    def is_known(at: str) -> bool:
+        when = world.owner.one(f"select {at}")
+        return bool(
+            runner.call("worker_state_keep", **which(released), p_number=1, p_body=None, p_written_at=when)["is_known"]
+        )
+
+    assert is_known("now()")
+    assert not is_known("now() - interval '1 day'")
+    assert not is_known("now() + interval '1 day'")
+    assert not is_known("null::timestamptz")
+    assert org.owner.call("kept_states", p_job=released["id"]) == []
+    with refused("RY404"):
+        org.runner("other").call("worker_state_keep", **which(released), p_number=1, p_body=None)
+
+
 def test_a_person_stores_a_kept_state_on_purpose_and_the_next_job_begins_from_it(
     org: Organization, runner: Runner, released: dict[str, object]
 ) -> None:

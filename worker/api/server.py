@@ -132,6 +132,12 @@ class Server:
         arguments = {**_which(ref), "p_number": number, "p_body": body, "p_written_at": written_at, "p_reason": why}
         await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_keep", arguments))
 
+    async def knows_state(self, ref: JobRef, number: int, written_at: str) -> bool:
+        """Check whether an attempt of this runner wrote a state at that time, without showing the state."""
+        arguments = {**_which(ref), "p_number": number, "p_body": None, "p_written_at": written_at}
+        reply = await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_keep", arguments))
+        return bool(reply.get("is_known"))
+
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
         """Lock the module's state for this attempt; the same lock id may be requested again."""
         arguments = {**_which(ref), "p_lock": lock}

@@ -8,6 +8,7 @@ from typing import Protocol
 from worker.api.server import Server
 from worker.children.isolation import Isolation
 from worker.enums import EngineName
+from worker.files.safe_path import slug
 from worker.logs.known_secrets import KnownSecrets
 from worker.settings import Settings
 from worker.statebackend.sealing import Seal
@@ -69,5 +70,10 @@ class JobContext:
 
     @property
     def kept_states(self) -> Path:
-        """The folder of states that wait because the server did not store them."""
+        """The folder of states that wait because this project did not store them for this runner."""
+        return self.kept_of_all / slug(self.settings.server.url) / str(self.settings.runner.id)
+
+    @property
+    def kept_of_all(self) -> Path:
+        """The folder above, which runners of other projects share where they share a working directory."""
         return self.settings.working_directory.working_directory / KEPT_FOLDER

@@ -70,6 +70,11 @@ def as_job_error(error: Exception) -> WorkerError:
         )
     if isinstance(error, Rejected | Fatal):
         return JobFailed(error.message, code=error.code or "refused", hint=error.hint)
+    if isinstance(error, RecursionError):
+        return JobFailed(
+            "A file of the module nests braces, brackets or templates too deeply to be read.", code="too_deep",
+            hint="Flatten the nested values, or put them into a file of data.",
+        )  # fmt: skip
     return JobFailed(
         f"The runner itself failed: {type(error).__name__}: {error}", code="runner_error",
         hint="This is a defect of the runner; its own log has the details.",

@@ -31,7 +31,7 @@ PROMISES = (
     Promise("job_files", "read files of other jobs"),
     Promise("public_files", "read files outside of the system that every user can read", _OWN_MOUNTS | {_LANDLOCK}),
     Promise("processes", "see other processes", _OWN_MOUNTS),
-    Promise("signals", "signal other processes or change their limits"),
+    Promise("signals", "signal other processes, change their limits or slow them down"),
     Promise("modes", "change mode or owner of files that are not its own"),
     Promise("times", "change times of files that are not its own", _ALL - {_LANDLOCK}),
     Promise("watches", "watch files of other jobs"),

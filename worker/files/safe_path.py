@@ -1,4 +1,7 @@
-"""The relative paths that a job may name."""
+"""The relative paths that a job may name, and names that become folders."""
+
+import hashlib
+import re
 
 from worker.errors import JobFailed
 
@@ -17,6 +20,12 @@ def split_path(path: str) -> tuple[str, ...]:
             hint="Use a relative path below the module's own directory.",
         )
     return tuple(path.split("/"))
+
+
+def slug(name: str) -> str:
+    """Spell any name as that of a folder; names that look alike after cleaning do not share one."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40].strip(".") or "instance"
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _why_refused(path: str) -> str:

@@ -1,4 +1,7 @@
-"""Breaks that can be inside of a secret without being part of it: colour codes, and the line ends of wrapped base64."""
+"""Breaks that can be inside of a secret without being part of it.
+
+Colour codes, the line ends of wrapped base64, characters without width, and the NULs of UTF-16, which the decoder replaced.
+"""
 
 import re
 from bisect import bisect_right
@@ -14,7 +17,11 @@ _BREAKS = {
     "\x1b": re.compile(r"\x1b\[[0-9;:?]*[@-~]"),
     "\n": re.compile(rf"\n(?<={_WRAPPED}\n)[ \t]*"),
     "\r": re.compile(rf"\r(?<={_WRAPPED}\r)\n?[ \t]*"),
+    **{sign: re.compile(f"{sign}+") for sign in "\ufffd\u200b\u200c\u200d\u2060\ufeff"},
 }
+
+
+SIGNS = "".join(_BREAKS)
 
 
 class UnbrokenText:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from worker.logs.form_finder import FormFinder
-from worker.logs.hidden_breaks import UnbrokenText, wrapped_start
+from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
 from worker.logs.secret_forms import forms_of
 from worker.logs.secret_shapes import Span, shape_spans
 
@@ -35,7 +35,7 @@ class Redactor:
         forms = forms_of(self._secrets)
         self._finder = FormFinder(forms)
         # Of these a break is part, so that they are not in a text without breaks.
-        self._broken = FormFinder(form for form in forms if any(sign in form for sign in "\n\r\x1b"))
+        self._broken = FormFinder(form for form in forms if any(sign in form for sign in SIGNS))
         self._longest = len(forms[0]) if forms else 0
         # Any other form that has begun but not ended lies behind the place at which the text would be cut anyway.
         self._unbounded = [form for form in forms if len(form) > _KEPT_OF_LONG_LINE or "\n" in form or "\r" in form]

@@ -3,22 +3,28 @@
 import base64
 import html
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
+from worker.logs.echoed import echoed
+from worker.logs.form_finder import SHORTEST_SAMPLED
+
 # Shorter values ("yes", "10") would blank out ordinary words.
 SHORTEST_SECRET = 6
-_SHORTEST_ENCODED = 8
 # Characters at the front that an unknown neighbour before the secret also decides.
 _BASE64_SHARED = {0: 0, 1: 2, 2: 3}
+# Of longer values, spellings that are several times as long would slow every log down.
+_LONGEST_RARE = 1024
 
 
 def forms_of(secrets: Iterable[str]) -> tuple[str, ...]:
     """List every spelling of every secret, longest first."""
     found: set[str] = set()
     for secret in secrets:
-        for part in {secret, secret.strip(), *secret.splitlines()}:
+        shown = {secret, *echoed(secret)}
+        for part in {part for each in shown for part in (each, each.strip(), *each.splitlines())}:
             if len(part) >= SHORTEST_SECRET:
                 found.update(form for form in _forms(part) if len(form) >= SHORTEST_SECRET)
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
@@ -36,6 +42,9 @@ def _forms(secret: str) -> Iterator[str]:
     yield from _base32_forms(secret.encode())
     yield secret.encode().hex()
     yield secret.encode().hex().upper()
+    if len(secret) <= _LONGEST_RARE:
+        # A short form costs a search of its own in every text.
+        yield from (form for form in _rare_forms(secret) if len(form) >= SHORTEST_SAMPLED)
 
 
 def _json_forms(secret: str) -> Iterator[str]:
@@ -44,6 +53,21 @@ def _json_forms(secret: str) -> Iterator[str]:
         yield escaped
         # Go's encoder, and so every engine, also escapes these three.
         yield (escaped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _rare_forms(secret: str) -> Iterator[str]:
+    # Kubernetes encodes a file that has encoded passwords in it.
+    for once in set(_base64_forms(secret.encode())):
+        yield from _base64_forms(once.encode())
+    # .NET's encoder, and one that escapes everything.
+    yield re.sub(r"[^ -~]|[\"'+<>&`]", _unicode_escape, secret.replace("\\", "\\\\"))
+    whole = re.sub(r"(?s).", _unicode_escape, secret)
+    yield from (whole, whole.lower())
+
+
+def _unicode_escape(match: re.Match[str]) -> str:
+    code = match.group().encode("utf-16-be", errors="surrogatepass").hex().upper()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
 
 
 def _url_forms(secret: str) -> Iterator[str]:
@@ -71,9 +95,8 @@ def _base64_forms(secret: bytes) -> Iterator[str]:
         encoded = base64.b64encode(b"\0" * shift + secret).decode().rstrip("=")
         whole = (shift + len(secret)) * 8 // 6
         core = encoded[shared:whole]
-        if len(core) >= _SHORTEST_ENCODED:
-            yield core
-            yield core.replace("+", "-").replace("/", "_")
+        yield core
+        yield core.replace("+", "-").replace("/", "_")
 
 
 def _base32_forms(secret: bytes) -> Iterator[str]:
@@ -81,6 +104,5 @@ def _base32_forms(secret: bytes) -> Iterator[str]:
         encoded = base64.b32encode(b"\0" * shift + secret).decode()
         # Five bits each: an unknown neighbour before the secret also decides the first characters.
         core = encoded[-(-shift * 8 // 5) : (shift + len(secret)) * 8 // 5]
-        if len(core) >= _SHORTEST_ENCODED:
-            yield core
-            yield core.lower()
+        yield core
+        yield core.lower()

@@ -26,11 +26,12 @@ from worker.logs.batching import BatchRules
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
+from worker.running.kept import hand_over_kept
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger
-from worker.statebackend.delivery import JournaledState, hand_over
+from worker.statebackend.delivery import JournaledState
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
-from worker.statebackend.journal import Journal, keep_journal, kept_entries
+from worker.statebackend.journal import Journal, keep_journal
 
 CRASHED = "The runner's process ended in the middle of the job"
 # The kernel interrupted the engine when the runner died; this is its time to stop in order.
@@ -74,12 +75,6 @@ async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Cloc
     remove_attempt(folder)
     await hand_over_kept(context)
     return None if saved is None or saved.outcome is None else as_outcome(saved)
-
-
-async def hand_over_kept(context: JobContext) -> None:
-    """Give the server the states that wait for a person on this disk."""
-    for path, entry in kept_entries(context.kept_states, context.seal):
-        await hand_over(context.server, path, entry, "It was kept on the runner's disk.")
 
 
 def as_outcome(saved: SavedAttempt) -> Outcome:

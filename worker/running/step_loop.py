@@ -6,7 +6,7 @@ from worker.attempt.outcome import as_job_error
 from worker.attempt.step import Step
 from worker.attempt.workspace import Workspace
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
-from worker.errors import JobCancelled, JobInterrupted
+from worker.errors import JobCancelled, JobFailed, JobInterrupted
 from worker.running.reporter import Reporter
 from worker.runtime_log import get_logger
 
@@ -64,11 +64,19 @@ class StepLoop:
 
     async def _gated(self, step: Step) -> None:
         # Before infrastructure can change, the server must know: a runner that dies from here on is not simply replaced.
+        control = self._space.control
+        was_touched = control.has_touched
         if step.phase in CHANGING_PHASES:
             await self._space.context.protection.hold(self._space.ref)
             await self._reporter.confirmed()
-            self._space.control.has_touched = True
-        await step.act(self._space)
+            control.has_touched = True
+        try:
+            await step.act(self._space)
+        except JobFailed as error:
+            if was_touched or not (outage := self._space.backend.lock_outage):
+                raise
+            control.has_touched = False
+            raise JobInterrupted(f"The state could not be locked, so nothing was changed: {outage}") from error
 
     def _print(self, step: Step, error: Exception) -> None:
         shown = as_job_error(error)

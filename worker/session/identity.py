@@ -1,10 +1,8 @@
 """The process's name and its place on disk, held by a lock so that two cannot share it."""
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import socket
 import uuid
 from dataclasses import dataclass
@@ -12,7 +10,9 @@ from pathlib import Path
 
 from worker.errors import Fatal
 from worker.exit_codes import ExitCode
+from worker.files.safe_path import slug
 
+INSTANCES = "instances"
 _LOCK_FILE = "lock"
 _BOOT_FILE = "boot.json"
 
@@ -34,7 +34,7 @@ class RunnerIdentity:
 
 def take_identity(worker_id: str, instance: str, working_directory: Path) -> RunnerIdentity:
     """Claim this instance's directory; a living process that holds it is named."""
-    home = working_directory / "instances" / f"{worker_id}-{_slug(instance)}"
+    home = working_directory / INSTANCES / f"{worker_id}-{slug(instance)}"
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The descriptor stays open, and the lock held, until the process ends, however it ends.
@@ -87,9 +87,3 @@ def _lock(lock: int, instance: str) -> None:
         ) from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-
-
-def _slug(instance: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", instance)[:40].strip(".") or "instance"
-    # Names that look alike after cleaning must not share a directory.
-    return f"{plain}-{hashlib.sha256(instance.encode()).hexdigest()[:8]}"

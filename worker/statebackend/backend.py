@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from worker.api.replies import JobRef, StateReply
-from worker.errors import Fatal, Fenced, Locked, Rejected, WorkerError
+from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
 from worker.statebackend.checks import check_follows
 from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
 
@@ -43,6 +43,8 @@ class StateBackend:
         self._ref = ref
         self._is_read_only = is_read_only
         self._lock_id: str | None = None
+        # Why the state could not be locked although nobody else has it; an engine changes nothing without its lock.
+        self.lock_outage = ""
         self._released_id: str | None = None
         self._refusals: list[str] = []
         self._path = f"/{secrets.token_urlsafe(24)}"
@@ -142,14 +144,20 @@ class StateBackend:
             case "POST":
                 await self._put(_text_of(body), request.query.get("ID"))
             case "LOCK":
-                lock = _lock_of(body)
-                await self.store.state_lock(self._ref, lock)
-                self._lock_id = str(lock.get("ID", ""))
+                await self._lock(_lock_of(body))
             case "UNLOCK":
                 await self._unlock(str(_lock_of(body).get("ID", "")))
             case _:
                 return Response(405)
         return Response(200)
+
+    async def _lock(self, lock: dict[str, Any]) -> None:
+        try:
+            await self.store.state_lock(self._ref, lock)
+        except Retryable as error:
+            self.lock_outage = error.message
+            raise
+        self._lock_id, self.lock_outage = str(lock.get("ID", "")), ""
 
     async def _put(self, body: str, lock_id: str | None) -> None:
         """Hand a state on that its writer has locked, and that follows the stored one."""

@@ -13,6 +13,7 @@ from tests.support.job_place import SANDBOXES, Collected, Place, place, system_p
 from worker.attempt.isolating import check_strangers
 from worker.children.child import Child
 from worker.children.isolation import Isolation
+from worker.children.sandbox.kernel import drop_rights
 from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.errors import Fatal
 from worker.settings.isolation import IsolationWay
@@ -75,6 +76,14 @@ def by_link(path, mode):
         os.unlink("link")
 
 attempt("limit of a process", lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)))
+attempt("nice of a process", lambda: os.setpriority(os.PRIO_PROCESS, pid, 19))
+attempt("nice of its group", lambda: os.setpriority(os.PRIO_PGRP, os.getpgid(pid), 19))
+attempt("class of a process", lambda: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0)))
+attempt("parameters of a process", lambda: os.sched_setparam(pid, os.sched_param(0)))
+attempt("processors of a process", lambda: os.sched_setaffinity(pid, os.sched_getaffinity(0)))
+set_io = {"x86_64": 251, "aarch64": 30}[os.uname().machine]
+attempt("disk priority of a process", lambda: must(libc.syscall(set_io, 1, pid, 3 << 13)))
+attempt("disk priority of its group", lambda: must(libc.syscall(set_io, 2, os.getpgid(pid), 3 << 13)))
 for path, mode in ((token, 0o777), (os.path.dirname(token), 0o777), (other, 0o777), (os.path.dirname(other), 0o777), ("/dev/null", 0o666)):
     attempt(f"chmod {path}", lambda: os.chmod(path, mode))
     attempt(f"chmod {path} by a link", lambda: by_link(path, mode))
@@ -88,6 +97,13 @@ for path, mode in ((token, 0o777), (os.path.dirname(token), 0o777), (other, 0o77
 attempt("abstract socket", lambda: connect(chr(0) + name))
 attempt("signal", lambda: os.kill(pid, 0))
 print("tried")
+"""
+SLOW_DOWN_ITSELF = """
+import os
+os.nice(1)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+print(os.sched_getscheduler(0) == os.SCHED_BATCH)
 """
 CHANGE_OWN = """
 import ctypes, os, subprocess, sys
@@ -147,7 +163,9 @@ async def test_a_job_reaches_no_process_file_or_socket_of_others(place: Place, w
     isolation, other = place.isolation(way), place.other / "secret.tfvars"
     before = {path: path.stat() for path in (place.token, place.token.parent, other, place.other)}
     name = f"runyard-{uuid.uuid4().hex}"
-    bystander = subprocess.Popen(["sleep", "600"])
+    # Without root's rights, as an ordinary user's runner: the kernel protects a process that has more of them.
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True, preexec_fn=drop_rights)  # noqa: PLW1509
+    nice, scheduler = os.getpriority(os.PRIO_PROCESS, bystander.pid), os.sched_getscheduler(bystander.pid)
     try:
         with socket.socket(socket.AF_UNIX) as outside:
             outside.bind(f"\0{name}")
@@ -155,6 +173,8 @@ async def test_a_job_reaches_no_process_file_or_socket_of_others(place: Place, w
             found = await attack(isolation, place, REACH_OUT, bystander.pid, place.token, other, name)
         assert bystander.poll() is None
         assert resource.prlimit(bystander.pid, resource.RLIMIT_CPU)[0] != 1
+        assert os.getpriority(os.PRIO_PROCESS, bystander.pid) == nice
+        assert os.sched_getscheduler(bystander.pid) == scheduler
     finally:
         bystander.kill()
         bystander.wait()
@@ -163,6 +183,11 @@ async def test_a_job_reaches_no_process_file_or_socket_of_others(place: Place, w
     assert found == ["tried"]
     after = {path: path.stat() for path in before}
     assert [(each.st_mode, each.st_gid) for each in after.values()] == [(s.st_mode, s.st_gid) for s in before.values()]
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+async def test_a_job_slows_itself_down(place: Place, way: str) -> None:
+    assert await attack(place.isolation(way), place, SLOW_DOWN_ITSELF) == ["True"]
 
 
 @pytest.mark.parametrize("way", IsolationWay)

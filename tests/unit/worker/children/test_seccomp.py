@@ -11,9 +11,9 @@ MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, PASS_ON = 0x7FFF0000, 0x7FC00000
 
 
-def verdict(machine: str, number: int, architecture: int, first_argument: int = 0) -> int:
+def verdict(machine: str, number: int, architecture: int, *arguments: int) -> int:
     """Run the program on one call, with the three kinds of steps that it has."""
-    data = struct.pack("<IIQ6Q", number, architecture, 0, first_argument, 0, 0, 0, 0, 0)
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     steps = list(struct.iter_unpack("<HBBI", seccomp.program(machine)))
     at, accumulator = 0, 0
     while True:
@@ -42,15 +42,31 @@ def test_each_call_gets_its_answer(machine: str) -> None:
         refusal(errno.ENOSYS)
     }
     assert {answers[name] for name in numbers if "xattr" in name} == {refusal(errno.EOPNOTSUPP)}
-    assert {name for name, answer in answers.items() if answer == ALLOW} == {"prlimit64", "seccomp"}
+    assert {name for name, answer in answers.items() if answer == ALLOW} == {
+        "prlimit64", "seccomp", "setpriority", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_only_a_processs_own_limits_can_be_set(machine: str) -> None:
-    number = seccomp.calls(machine)["prlimit64"]
+@pytest.mark.parametrize(
+    "name", ["prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"]
+)
+def test_only_a_processs_own_limits_and_scheduler_can_be_set(machine: str, name: str) -> None:
+    number = seccomp.calls(machine)[name]
     assert verdict(machine, number, MACHINES[machine], 0) == ALLOW
     for pid in (1, 4711, 2**31 - 1):
         assert verdict(machine, number, MACHINES[machine], pid) == refusal(errno.EPERM)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("name", "process"), [("setpriority", 0), ("ioprio_set", 1)])
+def test_only_a_processs_own_priority_can_be_set(machine: str, name: str, process: int) -> None:
+    number = seccomp.calls(machine)[name]
+    # Which kind of process, its group, its user; and who.
+    for which in range(4):
+        for who in (0, 1, 4711):
+            expected = ALLOW if (which, who) == (process, 0) else refusal(errno.EPERM)
+            assert verdict(machine, number, MACHINES[machine], which, who) == expected
 
 
 @pytest.mark.parametrize("machine", MACHINES)

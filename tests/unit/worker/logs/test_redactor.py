@@ -5,12 +5,14 @@ import itertools
 import json
 import re
 import shlex
+import subprocess
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.logs.decoder import OutputDecoder
 from worker.logs.redactor import LONGEST_HELD_LINE, MASK, Redactor
 
 SECRET = "s3cr3t/+pa$$'\"wörd&<x>"
@@ -99,10 +101,70 @@ def test_each_spelling_is_masked(spelling: str) -> None:
         ("aws_secret_access_key = " + "a" * 40, "aws_secret_access_key = ***"),
         ('"SecretAccessKey": "' + "Ab/+" * 10 + '"', '"SecretAccessKey": "***"'),
         ("token ryw_" + "a" * 43, "token ***"),
+        ("AWS_SECRET_ACCESS_KEY=" + "a" * 40 + " end", "AWS_SECRET_ACCESS_KEY=*** end"),
+        ("key sb_secret_" + "aB3-_" * 6 + " end", "key *** end"),
+        *((f"token gh{kind}_" + "aB3" * 12 + " end", "token *** end") for kind in "pousr"),
     ],
 )
 def test_shapes_are_masked_without_being_registered(text: str, expected: str) -> None:
     assert stream(Redactor(), list(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["light_" + "a" * 36, "ghx_" + "a" * 36, "sb_publishable_" + "a" * 30, "ryw_short"])
+def test_words_like_a_shape_stay(text: str) -> None:
+    assert Redactor().redact(text) == text
+
+
+ESCAPED = [
+    rf"pass{sign}word{sign}end"
+    for sign in (r"\f", r"\b", r"\a", r"\v", r"\t", r"\n", r"\r", r"\\", r"\043", r"\0101", r"\0")
+]
+
+
+@pytest.mark.parametrize("secret", [*ESCAPED, r"pass\fword\cnever", r"\x41\efiddle\ework"])
+@pytest.mark.parametrize(
+    "command", [["dash", "-c", 'echo "$S"'], ["bash", "-c", 'echo -e "$S"'], ["bash", "-c", "printf '%b\n' \"$S\""]]
+)
+def test_a_value_that_a_shell_prints_with_its_escapes_interpreted_is_masked(secret: str, command: list[str]) -> None:
+    shown = subprocess.run(command, env={"S": secret}, capture_output=True, check=True).stdout
+    assert shown.strip() != secret.encode() or "\\x" in secret
+    left = stream(Redactor([secret]), [OutputDecoder().feed(shown, is_last=True)])
+    assert not re.search(r"pass|word|fiddle|work", left)
+
+
+@pytest.mark.parametrize("before", [b"", b"x", b"xy", b"xyz", b"user:"])
+@pytest.mark.parametrize("secret", ["s3cret", "p4ssw0rd"])
+def test_a_short_value_is_masked_at_every_offset_of_base64(before: bytes, secret: str) -> None:
+    assert MASK in Redactor([secret]).redact(base64.b64encode(before + secret.encode() + b"tail").decode())
+
+
+@pytest.mark.parametrize("inner", [b"", b"u:", b"user:"])
+@pytest.mark.parametrize("outer", [b"", b"a", b"ab"])
+def test_base64_of_base64_is_masked(inner: bytes, outer: bytes) -> None:
+    secret = "correct-horse-battery"
+    once = base64.b64encode(inner + secret.encode() + b"tail")
+    shown = Redactor([secret]).redact(base64.b64encode(outer + once + b"tail").decode())
+    assert MASK in shown
+    assert len(shown) < 40
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "".join(f"\\u{ord(sign):04x}" for sign in SECRET),
+        "".join(f"\\u{ord(sign):04X}" for sign in SECRET),
+        "".join(
+            sign if (sign.isalnum() and sign.isascii()) or sign in "/$" else f"\\u{ord(sign):04X}" for sign in SECRET
+        ),
+        "\u200b".join(SECRET),
+        "\ufffd".join(SECRET),
+    ],
+    ids=["lower", "upper", "as .NET does", "zero width", "UTF-16"],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_escaped_and_stretched_values_are_masked(spelling: str, size: int) -> None:
+    text = f"value={spelling};\n"
+    assert stream(Redactor([SECRET]), [text[at : at + size] for at in range(0, len(text), size)]) == f"value={MASK};\n"
 
 
 def test_short_values_do_not_blank_out_ordinary_words() -> None:

@@ -273,3 +273,23 @@ async def test_lost_contact_stops_a_planning_job_and_never_a_changing_one() -> N
     assert planning.control.stop is not None
     assert (changing.control.stop, elsewhere.control.stop) == (None, None)
     assert changing.is_out_of_contact
+
+
+@pytest.mark.parametrize(
+    ("requested", "least", "most"), [(0.0, 0.5, 1), (-5.0, 0.5, 1), (3.0, 2, 3), (86_400.0, 10, 15)]
+)
+async def test_no_server_makes_a_runner_flood_it_or_fall_silent(
+    monkeypatch: pytest.MonkeyPatch, requested: float, least: float, most: float
+) -> None:
+    pauses: list[float] = []
+
+    async def wait(_: asyncio.Event, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("worker.loops.heartbeat.wait_for_wake_up", wait)
+    parts = Parts(Network(lambda *_: {"lease_seconds": 60, "heartbeat_seconds": requested}))
+    with pytest.raises(asyncio.CancelledError):
+        await parts.heartbeat.run()
+    assert [pause for pause in pauses if not least <= pause <= most] == []

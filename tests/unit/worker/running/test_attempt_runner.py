@@ -4,7 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import stamina
 
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
@@ -16,7 +18,9 @@ from worker.attempt.saved_attempt import load_attempt
 from worker.attempt.step import Act, Step
 from worker.attempt.workspace import Workspace
 from worker.engines.finder import EngineFinder
+from worker.engines.hcl_blocks import parse
 from worker.enums import JobPhase, JobStatus, JobType
+from worker.errors import JobFailed
 from worker.logs.shipper import Shipper
 from worker.running.attempt_runner import Attempt
 from worker.running.reporter import Reporter
@@ -133,3 +137,59 @@ async def test_a_state_that_is_not_delivered_any_more_keeps_the_attempt_on_disk(
     saved = load_attempt(scene.folder)
     assert saved is not None
     assert saved.outcome is not None
+
+
+async def ask_for_the_lock(space: Workspace) -> int:
+    told = space.backend.variables()
+    async with httpx.AsyncClient(timeout=60) as http:
+        lock = http.request(
+            "LOCK",
+            told["TF_HTTP_ADDRESS"],
+            content=b'{"ID": "x"}',
+            auth=(told["TF_HTTP_USERNAME"], told["TF_HTTP_PASSWORD"]),
+        )
+        return (await lock).status_code
+
+
+@pytest.mark.parametrize(
+    ("lock", "is_touched", "is_returned"),
+    [((503, {}), False, True), ((503, {}), True, False), (refusal("RY423"), False, False), ({}, False, False)],
+    ids=["project away", "after a change", "locked by another", "locked"],
+)
+async def test_an_apply_that_could_not_reach_its_lock_is_given_back(
+    scene: Scene, lock: Any, is_touched: bool, is_returned: bool
+) -> None:
+    async def apply(space: Workspace) -> None:
+        await ask_for_the_lock(space)
+        raise JobFailed("tofu apply ended with exit code 1.", code="engine_failed")
+
+    scene.handle.control.has_touched = is_touched
+    network = Network(lambda name, _: lock if name == "worker_state_lock" else ENDED)
+    with stamina.set_testing(True):
+        outcome = await scene.run(network, JobPhase.APPLY, apply)
+    assert outcome.is_returned == is_returned
+    assert [body["p_code"] for body in network.named("worker_return_job")] == ["not_begun"] * is_returned
+    assert [body["p_status"] for body in network.named("worker_finish")] == ["FAILED"] * (not is_returned)
+
+
+async def test_an_outage_that_ended_before_the_engine_failed_is_not_the_reason(scene: Scene) -> None:
+    answers = iter([(503, {}), {}])
+
+    async def apply(space: Workspace) -> None:
+        assert [await ask_for_the_lock(space) for _ in range(2)] == [503, 200]
+        raise JobFailed("tofu apply ended with exit code 1.", code="engine_failed")
+
+    network = Network(lambda name, _: next(answers) if name == "worker_state_lock" else ENDED)
+    with stamina.set_testing(True):
+        outcome = await scene.run(network, JobPhase.APPLY, apply)
+    assert (outcome.is_returned, outcome.status) == (False, JobStatus.FAILED)
+
+
+async def test_code_that_is_nested_too_deeply_is_named_and_no_defect_of_the_runner(scene: Scene) -> None:
+    async def read(_: Workspace) -> None:
+        parse("main.tf", "locals { a = " + "{ b = " * 3000 + "1" + "}" * 3000 + "}")
+
+    outcome = await scene.run(Network(lambda *_: ENDED), JobPhase.INIT, read)
+    assert outcome.error is not None
+    assert outcome.error["code"] == "too_deep"
+    assert "nests braces" in outcome.error["message"]

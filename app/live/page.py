@@ -138,6 +138,12 @@ class LivePage(AppState, mixin=True):
         await runtime().hub.ask_again(self.router.session.client_token, session)
         await self._show(store, changed)
 
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        """Change something, show the page again, and say the result if there is one to say."""
+        await self._rpc(name, args)
+        await self._again()
+        return rx.toast.success(said, description=text) if said else None
+
     async def _renew(self) -> None:
         """Ask the database again and show the answers, after this page changed something."""
         who = await self._who()

@@ -15,7 +15,7 @@ def empty(
         rx.el.span(icon(icon_name, "l"), class_name="ic"),
         rx.el.b(title),
         rx.el.p(text),
-        rx.cond(bool(actions), rx.el.div(*actions, class_name="ry-acts"), rx.fragment()),
+        rx.cond(bool(actions), rx.el.div(*actions, class_name="ry-acts")),
         class_name="ry-empty",
         custom_attrs={"data-testid": test_id},
     )

@@ -61,7 +61,7 @@ def page_foot(
         rx.el.span(rx.cond(total > 0, f"{first}–{last} of {total}", ""), class_name="num"),
         rx.el.span(class_name="grow"),
         *beside,
-        rx.cond(total > size, pages, rx.fragment()),
+        rx.cond(total > size, pages),
         class_name="ry-foot",
     )
 
@@ -81,7 +81,7 @@ def more_foot(more: rx.Var[int], is_all: rx.Var[bool], on_click: Any) -> rx.Comp
         more_button(is_all, on_click),
         class_name="ry-foot",
     )
-    return rx.cond((more > 0) | is_all, foot, rx.fragment())
+    return rx.cond((more > 0) | is_all, foot)
 
 
 def show_all(on_clear: Any, **props: Any) -> rx.Component:
@@ -125,4 +125,4 @@ def fresh_button(count: rx.Var[int], on_show: rx.event.EventType[()]) -> rx.Comp
     button = rx.button(
         icon("arrow-up"), count, " new", on_click=on_show, variant="surface", color_scheme="gray", size="1"
     )
-    return rx.cond(count > 0, button, rx.fragment())
+    return rx.cond(count > 0, button)

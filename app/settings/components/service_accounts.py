@@ -36,7 +36,6 @@ def _menu(row: rx.Var[AccountView]) -> rx.Component:
             rx.dropdown_menu.separator(),
             menu_item("trash-2", "Remove", State.ask("remove", key), color_scheme="red"),
         ),
-        rx.fragment(),
     )
 
 
@@ -47,7 +46,7 @@ def _row(row: rx.Var[AccountView]) -> rx.Component:
         cell(
             rx.el.div(
                 rx.el.b(row["name"], class_name="ry-medium"),
-                rx.cond(row["is_disabled"], disabled, rx.fragment()),
+                rx.cond(row["is_disabled"], disabled),
                 class_name="ry-row",
             ),
             class_name="n-a",
@@ -121,8 +120,8 @@ def _fields() -> list[rx.Component]:
     return [
         text_field("name", "Name", chosen["name"], errors, "Display name.", placeholder="k8s-runner"),
         text_field("description", "Description", chosen["description"], errors),
-        rx.cond(State.is_new, path, rx.fragment()),
-        rx.cond(State.is_new, ways, rx.fragment()),
+        rx.cond(State.is_new, path),
+        rx.cond(State.is_new, ways),
         _role(),
         rx.cond(State.is_new & (State.way == "secret"), kept, _trusts()),
     ]

@@ -27,17 +27,15 @@ def _menu(row: rx.Var[ConnectionView]) -> rx.Component:
     managed = rx.fragment(
         menu_item("pencil", "Edit", State.edit(key)),
         menu_item("key-round", "New secret", State.ask_replace(key)),
-        rx.cond(
-            row["has_token"], menu_item("megaphone-off", "Remove API token", State.remove_token(key)), rx.fragment()
-        ),
+        rx.cond(row["has_token"], menu_item("megaphone-off", "Remove API token", State.remove_token(key))),
         rx.dropdown_menu.separator(),
         menu_item("unplug", "Disconnect", State.ask_remove(key), color_scheme="red"),
     )
     return menu(
         "More actions for " + row["name"].to(str),
         menu_item("list-filter", "Show its deliveries", State.show_only(key)),
-        rx.cond(SessionState.can_operate, menu_item("refresh-cw", "Poll now", State.poll_now(key)), rx.fragment()),
-        rx.cond(SessionState.can_admin, managed, rx.fragment()),
+        rx.cond(SessionState.can_operate, menu_item("refresh-cw", "Poll now", State.poll_now(key))),
+        rx.cond(SessionState.can_admin, managed),
     )
 
 
@@ -48,7 +46,7 @@ def _row(row: rx.Var[ConnectionView]) -> rx.Component:
     )
     status = rx.el.div(
         connection_mark(row["status"].to(str)),
-        rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="sm"), rx.fragment()),
+        rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="sm")),
     )
     read = rx.el.div(ago(row["read_at"].to(str)), rx.el.small(row["poll_words"], class_name="sm"))
     return rx.el.tr(
@@ -112,9 +110,9 @@ def _fields() -> list[rx.Component]:
         ),
     )
     return [
-        rx.cond(State.is_new, new, rx.fragment()),
+        rx.cond(State.is_new, new),
         _labelled("Poll", "poll", poll, "How often it is read without a webhook."),
-        rx.cond(State.provider != "generic", _reporting(), rx.fragment()),
+        rx.cond(State.provider != "generic", _reporting()),
     ]
 
 

@@ -42,14 +42,14 @@ def _why(row: rx.Var[DeliveryView]) -> rx.Component:
             ),
         ),
     )
-    sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "), rx.fragment())
+    sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "))
     body = rx.el.div(
         rx.el.p(rx.el.b(row["reason"], class_name="ry-medium")),
-        rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl"), rx.fragment()),
+        rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl")),
         rx.el.p(
             sender,
-            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, ". "), rx.fragment()),
-            rx.cond(row["jobs"].to(list[int]).length() > 0, planned, rx.fragment()),
+            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, ". ")),
+            rx.cond(row["jobs"].to(list[int]).length() > 0, planned),
             class_name="ry-hint",
         ),
         class_name="ry-wb",
@@ -72,7 +72,7 @@ def _place(row: rx.Var[DeliveryView]) -> rx.Component:
     pull = _linked(row, rx.el.span("Pull request ", row["pull_request"]))
     place = rx.cond(row["pull_request"] != "", pull, branch)
     commit = _linked(row, rx.el.small(row["commit"], class_name="sm ry-mono"))
-    return rx.el.div(place, rx.cond(row["commit"] != "", commit, rx.fragment()))
+    return rx.el.div(place, rx.cond(row["commit"] != "", commit))
 
 
 def _event(row: rx.Var[DeliveryView], is_open: rx.Var[bool]) -> rx.Component:
@@ -101,7 +101,7 @@ def _row(row: rx.Var[DeliveryView]) -> rx.Component:
         role="row",
         custom_attrs={"data-row": row["id"], "data-verdict": row["verdict"]},
     )
-    return rx.fragment(shown, rx.cond(is_open, _why(row), rx.fragment()), key=row["id"])
+    return rx.fragment(shown, rx.cond(is_open, _why(row)), key=row["id"])
 
 
 def _choice() -> rx.Component:
@@ -131,4 +131,4 @@ def deliveries_panel() -> rx.Component:
         _choice(),
         rx.cond(State.deliveries.length() > 0, shown, none),
     )
-    return rx.cond(State.rows.length() > 0, panel, rx.fragment())
+    return rx.cond(State.rows.length() > 0, panel)

@@ -31,7 +31,7 @@ def _row(row: rx.Var[LoginView]) -> rx.Component:
         cell(name, class_name="n-a wrap"),
         cell(row["member"], class_name="wrap"),
         cell(row["by"], class_name="mut hide-s"),
-        cell(rx.cond(SessionState.can_admin | is_mine, unlink, rx.fragment()), class_name="r n-b"),
+        cell(rx.cond(SessionState.can_admin | is_mine, unlink), class_name="r n-b"),
         role="row",
         key=row["id"],
         custom_attrs={"data-row": row["id"]},
@@ -72,7 +72,7 @@ def _fields() -> list[rx.Component]:
     return [
         text_field("host", "Host", "github.com", State.errors, "Of the repositories' URLs.", class_name="ry-mono"),
         text_field("login", "Login", "", State.errors, "The name of the account there.", class_name="ry-mono"),
-        rx.cond(SessionState.can_admin, field("member", "Member", members, State.errors, who), rx.fragment()),
+        rx.cond(SessionState.can_admin, field("member", "Member", members, State.errors, who)),
     ]
 
 

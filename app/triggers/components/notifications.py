@@ -53,7 +53,7 @@ def _rule_actions(row: rx.Var[RuleView]) -> rx.Component:
         class_name="ry-row c6",
         style={"justify_content": "flex-end"},
     )
-    return rx.cond(SessionState.can_admin, acts, rx.fragment())
+    return rx.cond(SessionState.can_admin, acts)
 
 
 def _rule(row: rx.Var[RuleView]) -> rx.Component:
@@ -99,7 +99,7 @@ def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
         cell(row["channel"], class_name="mut hide-s"),
         cell(status, class_name="n-b ry-rest"),
         cell(row["why"], class_name="mut sm n-w only-s"),
-        cell(rx.cond(row["act"] != "", again, rx.fragment()), class_name="r hide-s"),
+        cell(rx.cond(row["act"] != "", again), class_name="r hide-s"),
         role="row",
         key=row["id"],
         custom_attrs={"data-row": row["id"]},
@@ -119,7 +119,7 @@ def _log() -> rx.Component:
     text = "Kept for 30 days. Up to 10 attempts over 16 hours, then it is given up; it can be sent again at any time."
     body = rx.cond(State.deliveries.length() > 0, rx.fragment(shown, foot), none)
     panel = settings_panel("Deliveries", text, rx.el.div(chosen, style={"min_width": "140px"}), body)
-    return rx.cond(SessionState.can_admin, panel, rx.fragment())
+    return rx.cond(SessionState.can_admin, panel)
 
 
 def _browser() -> rx.Component:
@@ -179,7 +179,7 @@ def _fields() -> list[rx.Component]:
         rx.el.div(
             rx.el.span("Events", class_name="ry-lab"),
             events,
-            rx.cond(errors.contains("events"), wrong, rx.fragment()),
+            rx.cond(errors.contains("events"), wrong),
             class_name="ry-f",
         ),
         rx.el.div(
@@ -195,7 +195,6 @@ def _fields() -> list[rx.Component]:
         rx.cond(
             State.channel == "webhook",
             field("secret", "Signing secret", secret, errors, "Write-only. Each message is signed with it."),
-            rx.fragment(),
         ),
     ]
 

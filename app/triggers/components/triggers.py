@@ -27,7 +27,7 @@ def _menu(row: rx.Var[TriggerView]) -> rx.Component:
         rx.dropdown_menu.separator(),
         menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
     )
-    return rx.cond((row["kind"] == "schedule") & SessionState.can_operate, entries, rx.fragment())
+    return rx.cond((row["kind"] == "schedule") & SessionState.can_operate, entries)
 
 
 def _switch(row: rx.Var[TriggerView]) -> rx.Component:
@@ -43,7 +43,7 @@ def _switch(row: rx.Var[TriggerView]) -> rx.Component:
 
 
 def _small(text: rx.Var[str], class_name: str = "sm ry-breaks") -> rx.Component:
-    return rx.cond(text != "", rx.el.small(text, class_name=class_name), rx.fragment())
+    return rx.cond(text != "", rx.el.small(text, class_name=class_name))
 
 
 def _starts(row: rx.Var[TriggerView]) -> rx.Component:
@@ -60,20 +60,20 @@ def _when(row: rx.Var[TriggerView]) -> rx.Component:
 
 def _linked(text: rx.Var[str], href: rx.Var[str]) -> rx.Component:
     link = rx.link(text, href=href, class_name="ry-a num")
-    return rx.cond(text != "", rx.fragment(" · ", rx.cond(href != "", link, text)), rx.fragment())
+    return rx.cond(text != "", rx.fragment(" · ", rx.cond(href != "", link, text)))
 
 
 def _last(row: rx.Var[TriggerView]) -> rx.Component:
     facts = rx.el.small(
         ago(row["at"].to(str)),
         _linked(row["event"].to(str), row["event_href"].to(str)),
-        rx.cond(row["job"] != "", _linked("job " + row["job"].to(str), row["job_href"].to(str)), rx.fragment()),
-        rx.cond(row["why_href"] != "", _linked(rx.Var.create("delivery"), row["why_href"].to(str)), rx.fragment()),
+        rx.cond(row["job"] != "", _linked("job " + row["job"].to(str), row["job_href"].to(str))),
+        rx.cond(row["why_href"] != "", _linked(rx.Var.create("delivery"), row["why_href"].to(str))),
         class_name="sm",
     )
     return rx.el.div(
-        rx.cond(row["last"] != "", trigger_mark(row["last"].to(str)), rx.fragment()),
-        rx.cond(row["at"] != "", facts, rx.fragment()),
+        rx.cond(row["last"] != "", trigger_mark(row["last"].to(str))),
+        rx.cond(row["at"] != "", facts),
         _small(row["last_note"].to(str)),
         custom_attrs={"data-testid": "last-event"},
     )
@@ -123,8 +123,8 @@ def triggers_panel() -> rx.Component:
     return settings_panel(
         "Triggers",
         ABOUT,
-        rx.cond(SessionState.can_operate, create, rx.fragment()),
+        rx.cond(SessionState.can_operate, create),
         _bar(),
         item_table(State, "Triggers", HEADS, _row, _none()),
-        rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total), rx.fragment()),
+        rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total)),
     )

@@ -49,7 +49,7 @@ def _name(row: rx.Var[VariableView]) -> rx.Component:
     mark = rx.el.span(icon("triangle-alert", class_name="t-amber"), title=row["warning"].to(str))
     return rx.el.span(
         rx.el.span(row["name"], class_name="ry-mono"),
-        rx.cond(row["warning"] != "", mark, rx.fragment()),
+        rx.cond(row["warning"] != "", mark),
         class_name="ry-row c6",
     )
 
@@ -65,8 +65,8 @@ def _from(row: rx.Var[VariableView]) -> rx.Component:
     )
     return rx.el.span(
         source,
-        rx.cond(row["is_own"] & row["is_enforced"], tag("enforced"), rx.fragment()),
-        rx.cond(row["hides"] != "", rx.el.small(row["hides"], class_name="mut ry-breaks"), rx.fragment()),
+        rx.cond(row["is_own"] & row["is_enforced"], tag("enforced")),
+        rx.cond(row["hides"] != "", rx.el.small(row["hides"], class_name="mut ry-breaks")),
         class_name="ry-row c6 wrap",
     )
 
@@ -80,18 +80,16 @@ def _menu(row: rx.Var[VariableView]) -> rx.Component:
     acts = menu(
         "More actions for " + row["name"].to(str),
         menu_item("users", "Who can use it", State.show_users(key)),
-        rx.cond(SessionState.can_operate, changes, rx.fragment()),
+        rx.cond(SessionState.can_operate, changes),
     )
-    return rx.cond(row["is_own"], acts, rx.fragment())
+    return rx.cond(row["is_own"], acts)
 
 
 def _used(row: rx.Var[VariableView]) -> rx.Component:
     job = rx.link(row["used_by"], href="/dashboard/jobs/" + row["job"].to_string(), class_name="ry-a")
     return rx.cond(
         row["used_at"] != "",
-        rx.el.span(
-            rx.cond(row["used_by"] != "", job, rx.fragment()), ago(row["used_at"].to(str)), class_name="ry-row c6"
-        ),
+        rx.el.span(rx.cond(row["used_by"] != "", job), ago(row["used_at"].to(str)), class_name="ry-row c6"),
         rx.el.span("Never"),
     )
 
@@ -117,7 +115,7 @@ def _row(row: rx.Var[VariableView]) -> rx.Component:
 def _add() -> rx.Component:
     button = rx.button(icon("plus"), "Set variable", on_click=State.add, color_scheme="gray", high_contrast=True)
     # Those of the organisation concern every module.
-    return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button, rx.fragment())
+    return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
 
 def _path() -> rx.Component:
@@ -159,7 +157,7 @@ def unused_panel() -> rx.Component:
     rows = table("Unused variables", heads(*UNUSED_HEADS), rx.foreach(State.unused, _unused_row))
     text = "No job has used them for 30 days. Remove those that nobody needs, secrets first."
     shown = settings_panel("Unused variables", text, rx.fragment(), rows)
-    return rx.cond(State.unused.length() > 0, shown, rx.fragment())
+    return rx.cond(State.unused.length() > 0, shown)
 
 
 def _users() -> rx.Component:
@@ -226,7 +224,7 @@ def _fields() -> list[rx.Component]:
         name,
         _value_field(),
         rx.cond(State.public_key != "", rx.fragment(sealed, reference), rx.el.small(NO_KEY, class_name="mut")),
-        rx.cond(SessionState.can_admin, enforced, rx.fragment()),
+        rx.cond(SessionState.can_admin, enforced),
     ]
 
 

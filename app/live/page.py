@@ -151,3 +151,23 @@ class LivePage(AppState, mixin=True):
         store = await runtime().hub.open(who.org_id, session)
         await runtime().hub.renew(self.router.session.client_token, session)
         await self._show(store, EVERYTHING)
+
+
+class LogPages(LivePage, mixin=True):
+    """A page with a log, `deliveries`, whose pages begin before an entry."""
+
+    before: list[str] = []
+    has_older: bool = False
+
+    def _before(self) -> int | None:
+        return int(self.before[-1]) if self.before else None
+
+    @rx.event
+    async def turn(self, step: int) -> None:
+        """Turn to older or newer entries."""
+        shown = self.get_value("deliveries")
+        if step > 0 and shown:
+            self.before = [*self.before, shown[-1]["id"]]
+        elif step < 0:
+            self.before = self.before[:-1]
+        await self._again()

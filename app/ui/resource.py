@@ -17,7 +17,7 @@ from app.ui.table import cell, heads, table
 
 Cell = Callable[[Any], Any]
 # The classes of a cell that its head has, too: its side, its width, and where there is no room for it.
-OF_HEADS = frozenset({"r", "hide-s", "hide-w", "c-s", "c-m", "c-l", "c-xl"})
+OF_HEADS = frozenset({"r", "hide-s", "hide-w", "only-s", "c-s", "c-m", "c-l", "c-xl"})
 
 
 @dataclass(frozen=True)

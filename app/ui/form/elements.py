@@ -70,6 +70,17 @@ class Fields:
         )
         return field(key, label, control, state.errors, hint)
 
+    def secret(self, key: str, label: str, hint: Any, is_kept: Any, *, none: str) -> rx.Component:
+        """A write-only line: an empty one keeps the secret that is there, if there is one."""
+        control = rx.input(
+            id="s-" + key,
+            name=key,
+            type="password",
+            placeholder=rx.cond(is_kept, "Leave empty to keep it", f"Leave empty {none}"),
+            auto_complete="new-password",
+        )
+        return field(key, label, control, self.state.errors, hint)
+
 
 def text_area(key: str, value: Any, *, rows: str = "4", class_name: str = "ry-mono", **props: Any) -> rx.Component:
     """Lines of text, without label and hint."""

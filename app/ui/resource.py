@@ -101,15 +101,13 @@ def rows_table(title: str, columns: Sequence[Column], rows: Any, mark: Any = by_
     return table(title, heads(*(each.head for each in columns)), rx.foreach(rows, _row(columns, mark)), **props)
 
 
-def resource_table(
-    state: Any, title: str, columns: Sequence[Column], none: rx.Component, *, mark: Any = by_id, skeleton: int = 3
+def waiting_table(
+    waiting: Any, rows: Any, title: str, columns: Sequence[Column], none: Any, *, mark: Any = by_id, skeleton: int = 3
 ) -> rx.Component:
-    """The table of a page's rows, or its placeholder while it loads, is empty or failed."""
+    """The table of rows, or its placeholder while they are awaited or there are none."""
     labels = [column.head for column in columns]
-    waiting = state.is_loading & (state.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(labels, skeleton), rx.foreach(state.rows, _row(columns, mark)))
-    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, heads(*labels), rows, aria_busy=waiting), none)
-    return or_problem(state, title, shown)
+    body = rx.cond(waiting, skeleton_rows(labels, skeleton), rx.foreach(rows, _row(columns, mark)))
+    return rx.cond(waiting | (rows.length() > 0), table(title, heads(*labels), body, aria_busy=waiting), none)
 
 
 def resource_panel(
@@ -123,7 +121,9 @@ def resource_panel(
     **options: Any,
 ) -> rx.Component:
     """A panel with a title, one sentence, the button that adds a row, and the table."""
-    shown = resource_table(state, options.pop("table", title), columns, none, **options)
+    name = options.pop("table", title)
+    waiting = state.is_loading & (state.rows.length() == 0)
+    shown = or_problem(state, name, waiting_table(waiting, state.rows, name, columns, none, **options))
     return settings_panel(title, about, rx.fragment() if add is None else add, *above, shown)
 
 

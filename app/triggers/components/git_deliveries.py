@@ -9,7 +9,7 @@ from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
-from app.ui.table import cell, heads, table, turns
+from app.ui.table import cell, heads, older_foot, table
 
 State = GitState
 HEADS = (("Time", ""), ("Event", ""), ("Repository", ""), ("Ref", ""), ("Verdict", ""))
@@ -119,12 +119,7 @@ def _choice() -> rx.Component:
 def deliveries_panel() -> rx.Component:
     """The panel of deliveries: each event with its verdict and the reason."""
     none = empty("webhook", "No deliveries yet", "Each push and pull request shows up here with its verdict and why.")
-    foot = rx.el.div(
-        rx.el.span(class_name="grow"),
-        turns("Newer", "Older", State.turn, is_first=State.before.length() == 0, is_last=~State.has_older),
-        class_name="ry-foot",
-    )
-    shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), foot)
+    shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), older_foot(State))
     panel = settings_panel(
         "Deliveries",
         "What each event led to, and why. Kept for 30 days.",

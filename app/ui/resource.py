@@ -118,13 +118,15 @@ def resource_panel(
     none: rx.Component,
     *above: rx.Component,
     add: rx.Component | None = None,
+    foot: rx.Component | None = None,
     **options: Any,
 ) -> rx.Component:
     """A panel with a title, one sentence, the button that adds a row, and the table."""
     name = options.pop("table", title)
     waiting = state.is_loading & (state.rows.length() == 0)
     shown = or_problem(state, name, waiting_table(waiting, state.rows, name, columns, none, **options))
-    return settings_panel(title, about, rx.fragment() if add is None else add, *above, shown)
+    below = () if foot is None else (foot,)
+    return settings_panel(title, about, rx.fragment() if add is None else add, *above, shown, *below)
 
 
 def removal(state: Any, verb: str, text: Any, act: str) -> rx.Component:

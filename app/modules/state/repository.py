@@ -4,10 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.item_form import OpenForm
 from app.modules.view.repository import RepositoryView, build, read_form
-from app.project.errors import AppError
 from app.project.models import Row
 
 
@@ -32,12 +30,9 @@ class RepositoryState(OpenForm, rx.State):
         spec, module = read_form(self.repository, form), self.repository["id"]
         if not self.is_open or not module:
             return None
-        try:
-            if spec:
-                await self._rpc("set_module_git", {"p_module": module, "p_spec": spec})
-                org_id = await self._org_id()
-                self._take(await self._rpc("module_page", {"p_org": org_id, "p_module": module}))
-        except AppError as error:
-            return say_error(error)
+        if spec:
+            await self._rpc("set_module_git", {"p_module": module, "p_spec": spec})
+            org_id = await self._org_id()
+            self._take(await self._rpc("module_page", {"p_org": org_id, "p_module": module}))
         self.is_open = False
         return rx.toast.success("Saved", description="It counts from the next push.") if spec else None

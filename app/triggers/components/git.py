@@ -1,5 +1,7 @@
 """Git: connected repositories, the form that connects one, and the webhook that is shown once."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.layout import admin_button
@@ -33,7 +35,7 @@ def _read(row: rx.Var[ConnectionView]) -> rx.Component:
     return rx.el.div(moment("read_at")(row), rx.el.small(row["poll_words"], class_name="sm"))
 
 
-def _is_admin(_row: rx.Var[ConnectionView]) -> rx.Var[bool]:
+def _is_admin(_row: rx.Var[ConnectionView]) -> Any:
     return SessionState.can_admin
 
 

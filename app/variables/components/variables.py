@@ -1,5 +1,7 @@
 """The table of variables, the form that sets one, and the panel on the pages of modules and groups."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import SessionState
@@ -82,7 +84,7 @@ def _shown(row: rx.Var[VariableView]) -> rx.Component:
     return rx.fragment(_value(row), rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"))
 
 
-def _can_change(_row: rx.Var[VariableView]) -> rx.Var[bool]:
+def _can_change(_row: rx.Var[VariableView]) -> Any:
     return SessionState.can_operate
 
 

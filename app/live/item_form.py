@@ -64,7 +64,7 @@ class ItemForm(OpenForm, LivePage, mixin=True):
 
 @dataclass(frozen=True)
 class Removal:
-    """How an item goes: the database's function, the argument that takes the item's id, and the toast."""
+    """The removal of an item: the database's function, the argument that takes the item's id, and the toast."""
 
     function: str
     argument: str

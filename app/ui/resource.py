@@ -97,7 +97,7 @@ def by_id(row: Any) -> dict[str, Any]:
 
 
 def rows_table(title: str, columns: Sequence[Column], rows: Any, mark: Any = by_id, **props: Any) -> rx.Component:
-    """A table of rows that are there."""
+    """A table of rows, without a placeholder."""
     return table(title, heads(*(each.head for each in columns)), rx.foreach(rows, _row(columns, mark)), **props)
 
 

@@ -71,7 +71,7 @@ class Fields:
         return field(key, label, control, state.errors, hint)
 
     def secret(self, key: str, label: str, hint: Any, is_kept: Any, *, none: str) -> rx.Component:
-        """A write-only line: an empty one keeps the secret that is there, if there is one."""
+        """A write-only line: an empty one keeps the present secret, if any."""
         control = rx.input(
             id="s-" + key,
             name=key,

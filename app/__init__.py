@@ -15,10 +15,12 @@ Rooms, from the bottom to the top; a room imports only what is below it (contrac
   gathers the routes of the features.
 - `ui/`: the kit. `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick in the browser.
   `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`, `skeleton_rows`.
-  `dialog.py`, `sheet.py`, `panel.py`, `table.py`, `form/`, `copy.py`; `words.py` has the words of types and statuses.
+  `dialog.py`, `sheet.py`, `panel.py`, `table.py`, `form/`, `copy.py`; `resource.py`: lists that are declared;
+  `reader.py`: `read(View, row)`; `words.py` has the words of types and statuses.
 - `frame/`: around every page. `session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link) and the
-  mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`; `say_error(error)` is the
-  toast for an AppError. `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`. Sidebar, palette,
+  mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`; an AppError that
+  leaves a handler becomes a toast (`say_error`).
+  `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`. Sidebar, palette,
   release notes, connection mark, 404.
 - `live/`: `page.py` has the mixin `LivePage`, for pages that are shown again when something changes; `fan_out.py` shows
   the tabs what changed; `members.py` ends the views of people who are no longer members.

@@ -1,7 +1,10 @@
 """The viewer, their organisation, and their permissions in it."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, TypedDict
 
 import reflex as rx
@@ -31,11 +34,27 @@ class OrgItem(TypedDict):
     role: str
 
 
+def _saying(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a handler: the project's refusal ends it with a toast, and what it had assigned until then is sent."""
+
+    @wraps(handler)
+    async def said(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await handler(*args, **kwargs)
+        except AppError as error:
+            return say_error(error)
+
+    return said
+
+
 class Sparing(rx.State, mixin=True):
-    """A state that sends only what differs: whatever is assigned is sent, and sent whole."""
+    """A state that sends only what differs (whatever is assigned is sent, and sent whole) and whose handlers say refusals."""
 
     def __init_subclass__(cls, mixin: bool = False, **kwargs: Any) -> None:
-        """Have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
+        """Wrap the handlers, and have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
+        for name, handler in list(vars(cls).items()):
+            if inspect.iscoroutinefunction(handler) and not name.startswith("_"):
+                setattr(cls, name, _saying(handler))
         super().__init_subclass__(mixin=mixin, **kwargs)
         for handler in cls.event_handlers.values():
             handler.event_actions.setdefault("temporal", True)

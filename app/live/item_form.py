@@ -1,12 +1,14 @@
 """Items that are added, edited and removed in dialogs."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.live.page import LivePage
-from app.project.errors import AppError
+from app.project.models import BrowserSession
+from app.ui.form.spec import Checked
 
 
 class OpenForm(AppState, mixin=True):
@@ -39,6 +41,11 @@ class ItemForm(OpenForm, LivePage, mixin=True):
         self.chosen, self.is_new = chosen, is_new
         self._draw_form()
 
+    def _is_refused(self, checked: Checked) -> bool:
+        """Show what is wrong with the form; one that was closed meanwhile is not saved either."""
+        self.errors = checked.errors
+        return bool(checked.errors) or not self.is_open
+
     def _find(self, key: str) -> Any | None:
         return next((row for row in self.get_value("rows") if row["id"] == key), None)
 
@@ -55,11 +62,27 @@ class ItemForm(OpenForm, LivePage, mixin=True):
             self._fill(found, is_new=False)
 
 
+@dataclass(frozen=True)
+class Removal:
+    """The removal of an item: the database's function, the argument that takes the item's id, and the toast."""
+
+    function: str
+    argument: str
+    said: str
+    text: str = ""
+
+
 class Items(ItemForm, mixin=True):
-    """Items that are removed here, too, after a question."""
+    """Items that are removed here, too, after a question; the toast may name the item."""
+
+    REMOVAL: ClassVar[Removal]
 
     removing: str = ""
     removing_name: str = ""
+
+    async def _prepare(self, session: BrowserSession) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""
 
     @rx.event
     def ask_remove(self, key: str) -> None:
@@ -73,11 +96,11 @@ class Items(ItemForm, mixin=True):
         """Remove nothing."""
         self.removing = self.removing_name = ""
 
-    async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
-        """Change an item, and show the result if there is one to show."""
-        try:
-            await self._rpc(name, args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said) if said else None
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Remove the item in question."""
+        found, self.removing = self._find(self.removing), ""
+        if found is None:
+            return None
+        how = self.REMOVAL
+        return await self._act(how.function, {how.argument: found["id"]}, how.said.format(found["name"]), how.text)

@@ -138,6 +138,12 @@ class LivePage(AppState, mixin=True):
         await runtime().hub.ask_again(self.router.session.client_token, session)
         await self._show(store, changed)
 
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        """Change something, show the page again, and say the result if there is one to say."""
+        await self._rpc(name, args)
+        await self._again()
+        return rx.toast.success(said, description=text) if said else None
+
     async def _renew(self) -> None:
         """Ask the database again and show the answers, after this page changed something."""
         who = await self._who()
@@ -145,3 +151,23 @@ class LivePage(AppState, mixin=True):
         store = await runtime().hub.open(who.org_id, session)
         await runtime().hub.renew(self.router.session.client_token, session)
         await self._show(store, EVERYTHING)
+
+
+class LogPages(LivePage, mixin=True):
+    """A page with a log, `deliveries`, whose pages begin before an entry."""
+
+    before: list[str] = []
+    has_older: bool = False
+
+    def _before(self) -> int | None:
+        return int(self.before[-1]) if self.before else None
+
+    @rx.event
+    async def turn(self, step: int) -> None:
+        """Turn to older or newer entries."""
+        shown = self.get_value("deliveries")
+        if step > 0 and shown:
+            self.before = [*self.before, shown[-1]["id"]]
+        elif step < 0:
+            self.before = self.before[:-1]
+        await self._again()

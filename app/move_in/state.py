@@ -76,10 +76,7 @@ class MoveInState(LivePage, rx.State):
     async def read(self, form: dict[str, Any]) -> Any:
         """Have a runner read a repository; the page follows its job."""
         spec = {name: str(form.get(name) or "").strip()[:1000] for name in ("url", "ref", "group")}
-        try:
-            made = await self._rpc("request_survey", {"p_org": await self._org_id(), "p_source": spec})
-        except AppError as error:
-            return say_error(error)
+        made = await self._rpc("request_survey", {"p_org": await self._org_id(), "p_source": spec})
         return rx.redirect(f"{PATH}?job={int(made['number'])}")
 
     @rx.event

@@ -22,7 +22,7 @@ HEADS = (("Module", ""), ("Result", ""), ("Changes", ""), ("Job", "r"), ("Time",
 
 def _button(icon_name: str, label: str, event: Any, is_shown: Any, **props: Any) -> rx.Component:
     button = rx.button(icon(icon_name), label, on_click=event, color_scheme="gray", **props)
-    return rx.cond(is_shown & SessionState.can_operate, button, rx.fragment())
+    return rx.cond(is_shown & SessionState.can_operate, button)
 
 
 def _acts() -> rx.Component:
@@ -37,7 +37,7 @@ def _acts() -> rx.Component:
         custom_attrs={"data-accent-color": "gray"},
     )
     return rx.fragment(
-        rx.cond(Change["href"] != "", there, rx.fragment()),
+        rx.cond(Change["href"] != "", there),
         _button("rotate-cw", "Plan again", State.plan_again, Change["is_open_pull"].to(bool), variant="surface"),
         _button("x", "Reject", State.review("reject"), Change["can_review"].to(bool), variant="surface"),
         _button("check", "Approve", State.review("approve"), Change["can_review"].to(bool), variant="surface"),
@@ -47,7 +47,7 @@ def _acts() -> rx.Component:
 
 def _fact(label: str, value: Any) -> rx.Component:
     shown = rx.el.div(rx.el.dt(label), rx.el.dd(rx.el.span(value, class_name="ry-mono")))
-    return rx.cond(value != "", shown, rx.fragment())
+    return rx.cond(value != "", shown)
 
 
 def _facts() -> rx.Component:
@@ -65,14 +65,14 @@ def _row(row: rx.Var[ChangedModule]) -> rx.Component:
     path, number = row["path"].to(str), row["job"].to_string()
     module = rx.el.div(
         rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
-        rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="sm"), rx.fragment()),
+        rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="sm")),
     )
     job = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
     return rx.el.tr(
         cell(module, class_name="n-a wrap"),
         cell(result_mark(row["state"].to(str), row["result"]), class_name="n-b"),
         cell(rx.cond(row["counts"] != "", row["counts"], "none").to(str), class_name="num n-c"),
-        cell(rx.cond(row["job"].to(int) > 0, job, rx.fragment()), class_name="r num n-d"),
+        cell(rx.cond(row["job"].to(int) > 0, job), class_name="r num n-d"),
         cell(since(row["began_at"].to(str), row["ended_at"].to(str)), class_name="r mut num hide-s"),
         role="row",
         key=path,
@@ -90,7 +90,7 @@ def _modules() -> rx.Component:
             result_mark(Change["state"].to(str), Change["description"]),
             class_name="ry-ph wrap",
         ),
-        rx.cond(Change["note"] != "", note, rx.fragment()),
+        rx.cond(Change["note"] != "", note),
         rx.cond(rows.length() > 0, table("Modules", heads(*HEADS), rx.foreach(rows, _row)), none),
         class_name="ry-panel",
         aria_label="Modules",
@@ -110,7 +110,7 @@ def _list(title: str, key: str, icon_name: str) -> rx.Component:
         class_name="ry-panel",
         aria_label=title,
     )
-    return rx.cond(rows.length() > 0, panel, rx.fragment())
+    return rx.cond(rows.length() > 0, panel)
 
 
 def _mode() -> rx.Component:
@@ -121,7 +121,7 @@ def _mode() -> rx.Component:
         class_name="ry-panel",
         aria_label="Apply",
     )
-    return rx.cond(modes.length() > 0, panel, rx.fragment())
+    return rx.cond(modes.length() > 0, panel)
 
 
 def _body() -> rx.Component:

@@ -30,15 +30,15 @@ def _row(row: rx.Var[ReviewRow]) -> rx.Component:
         rx.el.span("–", class_name="mut"),
     )
     return rx.el.li(
-        rx.cond(SessionState.can_operate, box, rx.fragment()),
+        rx.cond(SessionState.can_operate, box),
         rx.el.div(
             rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
-            rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="ry-breaks"), rx.fragment()),
+            rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="ry-breaks")),
             class_name="grow",
         ),
-        rx.cond(row["has_plan"], plan_counts(row), rx.fragment()),
+        rx.cond(row["has_plan"], plan_counts(row)),
         job,
-        rx.cond(row["status"] != "", job_badge(row["status"].to(str)), rx.fragment()),
+        rx.cond(row["status"] != "", job_badge(row["status"].to(str))),
         key=key,
         custom_attrs={"data-testid": "review-row"},
     )
@@ -59,7 +59,7 @@ def _step(step: rx.Var[StepView]) -> rx.Component:
             rx.el.h2(label),
             rx.el.span(rows.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
-            rx.cond(SessionState.can_operate, choices, rx.fragment()),
+            rx.cond(SessionState.can_operate, choices),
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(rows, _row), class_name="ry-list"),
@@ -85,7 +85,7 @@ def _acts() -> rx.Component:
         on_keep=State.ask(False),
         is_danger=False,
     )
-    return rx.cond(SessionState.can_operate, rx.fragment(act, ask), rx.fragment())
+    return rx.cond(SessionState.can_operate, rx.fragment(act, ask))
 
 
 def _body() -> rx.Component:

@@ -68,3 +68,14 @@ def code_block(
         rx.el.span(copy_icon(text, label, on_copy, owner), class_name="cp"),
         class_name="ry-code",
     )
+
+
+def once_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
+    """A line of what is shown once: its label, itself, and its copy button."""
+    return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
+
+
+def secret_line(label: Any, owner: rx.Var[str], copy_label: str, **attrs: str) -> rx.Component:
+    """The line of a secret, which the browser puts there and copies; no state has it."""
+    shown = secret(owner, "%TOKEN%", class_name="ry-el", custom_attrs=attrs)
+    return once_line(label, shown, copy_button("%TOKEN%", copy_label, owner=owner))

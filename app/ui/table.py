@@ -66,6 +66,12 @@ def page_foot(
     )
 
 
+def older_foot(state: Any, *beside: rx.Component) -> rx.Component:
+    """The line under a log that is read from its newest entry on: the buttons that turn to older ones and back."""
+    pages = turns("Newer", "Older", state.turn, is_first=state.before.length() == 0, is_last=~state.has_older)
+    return rx.el.div(*beside, rx.el.span(class_name="grow"), pages, class_name="ry-foot")
+
+
 def more_button(is_all: Any, on_click: Any) -> rx.Component:
     """The button under a list that shows the rest of it, or only the first few again."""
     return rx.button(

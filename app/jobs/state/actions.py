@@ -4,10 +4,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
-from app.project.errors import AppError
 
 CANCEL_SAID = {
     "AFTER_STEP": ("Stopping after this step", "What this step changes stays changed."),
@@ -36,11 +35,8 @@ class JobActionState(AppState, rx.State):
         page = await self._job()
         if not page.is_found:
             return []
-        try:
-            await self._rpc(name, {"p_job": int(page.view["id"]), **args})
-            await page._renew()
-        except AppError as error:
-            return [say_error(error)]
+        await self._rpc(name, {"p_job": int(page.view["id"]), **args})
+        await page._renew()
         self.asking = self.typed = ""
         say = rx.toast.error if is_grave else rx.toast.success
         return [say(title, description=text)]
@@ -92,10 +88,7 @@ class JobActionState(AppState, rx.State):
         if not page.is_found:
             return []
         args = {"p_job": int(page.view["id"]), "p_reason": "Run again on the job's page"}
-        try:
-            job = await self._rpc("retry_job", args)
-        except AppError as error:
-            return [say_error(error)]
+        job = await self._rpc("retry_job", args)
         return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     @rx.event
@@ -110,10 +103,7 @@ class JobActionState(AppState, rx.State):
             "p_module": page.view["module_id"],
             "p_options": {"plan_job_id": int(page.view["id"])},
         }
-        try:
-            job = await self._rpc("enqueue_job", args)
-        except AppError as error:
-            return [say_error(error)]
+        job = await self._rpc("enqueue_job", args)
         # The apply has the plan's number: this page shows it.
         await page._renew()
         return [rx.toast.success("Applying", description=STARTS_SOON)] if job["status"] == "QUEUED" else []
@@ -144,11 +134,8 @@ class JobActionState(AppState, rx.State):
         page, body = await self._job(), str(form.get("body") or "").strip()
         if not page.is_found or not body:
             return []
-        try:
-            await self._rpc("comment_on_job", {"p_job": int(page.view["id"]), "p_body": body})
-            await page._read_comments()
-        except AppError as error:
-            return [say_error(error)]
+        await self._rpc("comment_on_job", {"p_job": int(page.view["id"]), "p_body": body})
+        await page._read_comments()
         return []
 
     @rx.event
@@ -158,10 +145,7 @@ class JobActionState(AppState, rx.State):
         if not page.is_found:
             return []
         job_id, number = int(page.view["id"]), int(page.view["number"])
-        try:
-            job = await self._rpc("resolve_attention", {"p_job": job_id, "p_action": "refresh_plan"})
-        except AppError as error:
-            return [say_error(error)]
+        job = await self._rpc("resolve_attention", {"p_job": job_id, "p_action": "refresh_plan"})
         text = f"It changes nothing. When you have seen it, go back to #{number} and choose."
         return [
             rx.redirect(f"/dashboard/jobs/{int(job['number'])}"),
@@ -180,10 +164,7 @@ class JobActionState(AppState, rx.State):
             "p_module": page.view["module_id"],
             "p_options": {"refresh_only": True},
         }
-        try:
-            job = await self._rpc("enqueue_job", args)
-        except AppError as error:
-            return [say_error(error)]
+        job = await self._rpc("enqueue_job", args)
         return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     @rx.event

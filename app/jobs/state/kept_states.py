@@ -4,9 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.jobs.state.job import JobState
-from app.project.errors import AppError
 
 QUESTIONS = {
     "store": "It becomes the module's state, as its newest version. Later versions stay in the history.",
@@ -50,9 +49,6 @@ class KeptStatesState(AppState, rx.State):
         self.close()
         if not kept_id:
             return None
-        try:
-            await self._rpc(name, {"p_id": kept_id})
-            await (await self.get_state(JobState))._renew()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc(name, {"p_id": kept_id})
+        await (await self.get_state(JobState))._renew()
         return rx.toast.success(title, description=text)

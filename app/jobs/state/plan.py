@@ -4,10 +4,9 @@ import dataclasses
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.jobs.view import plan as plans
 from app.jobs.view import reviews
-from app.project.errors import AppError
 from app.project.models import Row
 
 FEW_RESOURCES = 7
@@ -48,18 +47,14 @@ class PlanPart(AppState, mixin=True):
         self._show_plan()
 
     @rx.event
-    async def open_resource(self, address: str) -> rx.event.EventSpec | None:
+    async def open_resource(self, address: str) -> None:
         """Unfold a resource to what changes in it, or fold it again."""
         if not self._planned:
-            return None
+            return
         opened = {key: value for key, value in self._opened.items() if key != address}
         if len(opened) == len(self._opened):
             args = {"p_job": int(self._planned["id"]), "p_address": address[:2000]}
-            try:
-                answer = await self._rpc("plan_changes", args)
-            except AppError as error:
-                return say_error(error)
+            answer = await self._rpc("plan_changes", args)
             opened[address] = reviews.changes(answer)
         self._opened = opened
         self._show_plan()
-        return None

@@ -5,8 +5,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError
+from app.frame.session import AppState
 from app.project.models import Filter, Query
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
@@ -118,19 +117,13 @@ class RunState(AppState, rx.State):
         if job_type not in TYPES:
             return None
         self.has_choice, self.total = module_id == "", 0
-        try:
-            await self._read_modules(*([Filter("id", "eq", module_id)] if module_id else []))
-        except AppError as error:
-            return say_error(error)
+        await self._read_modules(*([Filter("id", "eq", module_id)] if module_id else []))
         self._set_type(job_type)
         wanted = module_id or (self.modules[0]["id"] if self.modules else "")
         if not self._choose(wanted) and module_id:
             return rx.toast.error("This module no longer exists.", description="Nothing was queued.")
         self.pin, self.priority, self.is_refresh_only, self.has_options = "any", "100", False, False
-        try:
-            await self._read_effect()
-        except AppError as error:
-            return say_error(error)
+        await self._read_effect()
         self.is_open, self.is_busy = True, False
         return None
 
@@ -140,49 +133,35 @@ class RunState(AppState, rx.State):
         self.is_open, self.typed, self.modules = False, "", []
 
     @rx.event
-    async def set_module(self, module_id: str) -> rx.event.EventSpec | None:
+    async def set_module(self, module_id: str) -> None:
         """Choose another module."""
         self._choose(module_id)
-        return await self._counted()
+        await self._read_effect()
 
     @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec | None:
+    async def search_for(self, text: str) -> None:
         """List the modules whose path has this in it, and choose the first unless the chosen one is among them."""
         if not self.is_open or not self.has_choice:
-            return None
+            return
         # A comma, a quote or a bracket would end PostgREST's value, and no path has one.
         words = re.sub(r"[^\w./ -]", "", text[:100]).strip().replace("_", r"\_")
-        try:
-            await self._read_modules(Filter("path", "ilike", f"*{words}*"))
-        except AppError as error:
-            return say_error(error)
+        await self._read_modules(Filter("path", "ilike", f"*{words}*"))
         if self.modules and self.module_id not in {item["id"] for item in self.modules}:
             self._choose(self.modules[0]["id"])
-        return await self._counted()
+        await self._read_effect()
 
     @rx.event
-    async def set_type(self, job_type: str) -> rx.event.EventSpec | None:
+    async def set_type(self, job_type: str) -> None:
         """Choose what to run."""
         if job_type in TYPES:
             self._set_type(job_type)
-        return await self._counted()
-
-    async def _counted(self) -> rx.event.EventSpec | None:
-        try:
-            await self._read_effect()
-        except AppError as error:
-            return say_error(error)
-        return None
+        await self._read_effect()
 
     @rx.event
-    async def show_options(self) -> rx.event.EventSpec | None:
+    async def show_options(self) -> None:
         """Unfold or fold a job's options besides its type."""
         self.has_options = not self.has_options
-        try:
-            await self._read_runners()
-        except AppError as error:
-            return say_error(error)
-        return None
+        await self._read_runners()
 
     @rx.event
     def set_pin(self, runner: str) -> None:
@@ -248,10 +227,7 @@ class RunState(AppState, rx.State):
 
     async def _queue(self, job_type: str, module_id: str, options: dict[str, Any]) -> Any:
         args = {"p_org": await self._org_id(), "p_type": job_type, "p_module": module_id, "p_options": options}
-        try:
-            job = await self._rpc("enqueue_job", args)
-        except AppError as error:
-            return say_error(error)
+        job = await self._rpc("enqueue_job", args)
         self.is_open, self.typed, self.modules = False, "", []
         return rx.redirect(f"/dashboard/jobs/{int(job['number'])}")
 

@@ -9,7 +9,7 @@ from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
-from app.ui.words import TYPE_WORDS, as_sentence
+from app.ui.words import TYPE_WORDS, as_sentence, count
 
 Row = Mapping[str, Any]
 
@@ -276,13 +276,12 @@ def source(job: Row) -> str:
     module = _module(job)
     where, kind = module.get("source") or {}, str(module.get("source_kind") or "")
     if kind == "git":
-        commit = str((job.get("result") or {}).get("commit") or "")[:7]
-        return f"{where.get('ref') or 'main'}@{commit}" if commit else str(where.get("ref") or "main")
+        ref, commit = str(where.get("ref") or "main"), str((job.get("result") or {}).get("commit") or "")[:7]
+        return f"{ref}@{commit}" if commit else ref
     if kind == "archive":
         return str(where.get("url") or "").rsplit("/", 1)[-1] or "archive"
     if kind == "inline":
-        count = len(where.get("files") or {})
-        return f"inline, {count} {'file' if count == 1 else 'files'}"
+        return f"inline, {count(len(where.get('files') or {}), 'file')}"
     return str(where.get("path") or "")
 
 

@@ -9,6 +9,14 @@ from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 Row = Mapping[str, Any]
 NO_RUN = "NOT_STARTED"
+# The events that end a review, the first that is found decides; without words, those of the approvals.
+DECISIONS = {
+    "rejected": ("CANCELLED", "discarded"),
+    "outdated": ("CANCELLED", "out of date"),
+    "approval_expired": ("CANCELLED", "expired"),
+    "approved": ("SUCCEEDED", ""),
+    "confirmed": ("SUCCEEDED", ""),
+}
 
 
 class Stage(TypedDict):
@@ -56,20 +64,21 @@ def _stage(name: str, job: Row, said: str) -> Stage:
 
 
 def _review(job: Row, events: Sequence[Row]) -> Stage:
-    decided = {str(event.get("event")): str(event.get("at") or "") for event in events}
-    since, required = str(job.get("created_at") or ""), int(job.get("approvals_required") or 0)
-    given = f"{job.get('approvals_received') or 0} of {required} approvals" if required else ""
+    decided = {event.get("event"): str(event.get("at") or "") for event in events}
+    since, given = str(job.get("created_at") or ""), _approvals(job)
     if job["status"] == "AWAITING_APPROVAL":
         return _reviewed("AWAITING_APPROVAL", given or "to confirm", since, "")
-    for event, said in (("rejected", "discarded"), ("outdated", "out of date"), ("approval_expired", "expired")):
+    for event, (status, said) in DECISIONS.items():
         if event in decided:
-            return _reviewed("CANCELLED", said, since, decided[event])
-    at = decided.get("approved") or decided.get("confirmed") or ""
-    if at:
-        return _reviewed("SUCCEEDED", given or "confirmed", since, at)
+            return _reviewed(status, said or given or "confirmed", since, decided[event])
     if job["status"] == "CANCELLED" and not job.get("queued_at"):
         return _reviewed("CANCELLED", "cancelled", since, str(job.get("finished_at") or ""))
     return _reviewed("SUCCEEDED", "not required", "", "")
+
+
+def _approvals(job: Row) -> str:
+    required = int(job.get("approvals_required") or 0)
+    return f"{job.get('approvals_received') or 0} of {required} approvals" if required else ""
 
 
 def _reviewed(status: str, said: str, since: str, until: str) -> Stage:

@@ -4,10 +4,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
-from app.project.errors import AppError
 
 KINDS = ("remove_module", "remove_group", "unlock")
 
@@ -57,11 +56,8 @@ class ModuleActionState(AppState, rx.State):
         if doer is None or self.typed != self.name:
             return rx.toast.error("That does not match.", description="Nothing was changed.") if doer else None
         page = await self._page()
-        try:
-            said = await doer(page)
-            address = await page._reload()
-        except AppError as error:
-            return say_error(error)
+        said = await doer(page)
+        address = await page._reload()
         self.kind = self.typed = ""
         return [address, said]
 
@@ -110,11 +106,8 @@ class ModuleActionState(AppState, rx.State):
         page = await self._page()
         if not page.module["id"]:
             return None
-        try:
-            await self._rpc(name, {"p_module": page.module["id"], **args})
-            await page._reload()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc(name, {"p_module": page.module["id"], **args})
+        await page._reload()
         self.is_locking = False
         return rx.toast.success(title, description=text)
 
@@ -126,11 +119,8 @@ class ModuleActionState(AppState, rx.State):
         before = [known for known in serials if known < serial]
         if serial not in serials or not before:
             return rx.toast.info("There is no older version to compare with.")
-        try:
-            older = await self._body(page.module["id"], before[-1])
-            newer = await self._body(page.module["id"], serial)
-        except AppError as error:
-            return say_error(error)
+        older = await self._body(page.module["id"], before[-1])
+        newer = await self._body(page.module["id"], serial)
         self.older, self.newer, self.differences = before[-1], serial, compare(older, newer)
         self.is_compared = True
         return None

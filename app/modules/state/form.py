@@ -4,12 +4,11 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
-from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
@@ -59,43 +58,28 @@ class ModuleFormState(AppState, rx.State):
         self.revision += 1
 
     @rx.event
-    async def new_module(self) -> rx.event.EventSpec | None:
+    async def new_module(self) -> None:
         """Open an empty form in the open group."""
-        return await self._new_module()
-
-    async def _new_module(self) -> rx.event.EventSpec | None:
         page = await self._page()
-        try:
-            await self._read_runners()
-        except AppError as error:
-            return say_error(error)
+        await self._read_runners()
         self.is_new, self._module_id = True, ""
         self._open("module", "New module", dict(empty_form(_group_here(page))))
-        return None
 
     @rx.event
-    async def begin(self) -> rx.event.EventSpec | None:
+    async def begin(self) -> None:
         """Open an empty form for those who came here for one: /dashboard/modules?new=1."""
-        if self.router.url.query_parameters.get("new") != "1":
-            return None
-        return await self._new_module()
+        if self.router.url.query_parameters.get("new") == "1":
+            await self.new_module()
 
     @rx.event
-    async def edit_module(self) -> rx.event.EventSpec | None:
+    async def edit_module(self) -> None:
         """Open the form of the open module."""
-        return await self._edit_module()
-
-    async def _edit_module(self) -> rx.event.EventSpec | None:
         page = await self._page()
         if not page._full:
-            return None
-        try:
-            await self._read_runners()
-        except AppError as error:
-            return say_error(error)
+            return
+        await self._read_runners()
         self.is_new, self._module_id = False, str(page._full["id"])
         self._open("module", f"Edit {page._full['name']}", dict(to_form(page._full)))
-        return None
 
     @rx.event
     async def new_group(self) -> None:
@@ -166,10 +150,7 @@ class ModuleFormState(AppState, rx.State):
         if checked.errors:
             return rx.call_script(SHOW_PROBLEM)
         taken = texts(form)
-        try:
-            row = await self._save(checked.spec, taken)
-        except AppError as error:
-            return say_error(error)
+        row = await self._save(checked.spec, taken)
         self.kind = ""
         address = await (await self._page())._reload(str(row["id"]))
         words = (
@@ -198,10 +179,7 @@ class ModuleFormState(AppState, rx.State):
         args = self._check_group(texts(form))
         if args is None:
             return rx.call_script(SHOW_PROBLEM)
-        try:
-            await self._rpc("upsert_group", {"p_org": await self._org_id(), **args})
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("upsert_group", {"p_org": await self._org_id(), **args})
         self.kind = ""
         page = await self._page()
         path = str(args["p_path"])

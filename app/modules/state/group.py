@@ -4,9 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.modules.view import group as views
-from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
 
 MOST_OFFERED = 20
@@ -40,34 +39,24 @@ class GroupState(AppState, rx.State):
         return (await self._select("workers", query)).rows
 
     @rx.event
-    async def offer(self, text: str) -> rx.event.EventSpec | None:
+    async def offer(self, text: str) -> None:
         """Offer the organisation's runners whose name has this in it."""
-        try:
-            rows = await self._own_runners(Filter("name", "ilike", f"*{text[:100].replace('*', '')}*"))
-        except AppError as error:
-            return say_error(error)
+        rows = await self._own_runners(Filter("name", "ilike", f"*{text[:100].replace('*', '')}*"))
         served = {runner["name"] for runner in self.runners if runner["is_here"]}
         self._assign("offered", [str(row["name"]) for row in rows if row["name"] not in served])
-        return None
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
         """Assign the runner of this name to the group."""
         name = str(form.get("runner", "")).strip()
-        try:
-            rows = await self._own_runners(Filter("name", "eq", name))
-            if not rows:
-                return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
-            await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})
-        except AppError as error:
-            return say_error(error)
+        rows = await self._own_runners(Filter("name", "eq", name))
+        if not rows:
+            return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
+        await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})
         return rx.toast.success(f"{name} serves {self.path} now")
 
     @rx.event
     async def unassign(self, worker: str) -> rx.event.EventSpec:
         """Remove a runner's own assignment to the group."""
-        try:
-            await self._rpc("unassign_worker", {"p_worker": worker, "p_path": self.path})
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("unassign_worker", {"p_worker": worker, "p_path": self.path})
         return rx.toast.success(f"No longer assigned to {self.path}")

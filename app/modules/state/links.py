@@ -5,9 +5,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.modules.state.lookup import find_module
-from app.project.errors import AppError
 from app.project.models import Row
 
 Call = Callable[[str], Awaitable[None]]
@@ -31,10 +30,7 @@ class LinkedModules(AppState, mixin=True):
         path = str(typed or "").strip().strip("/")[:500]
         if not self._module_id or not path:
             return None
-        try:
-            await call(await find_module(self, path))
-        except AppError as error:
-            return say_error(error)
+        await call(await find_module(self, path))
         # The fields are uncontrolled: another number empties them.
         self.revision += 1
         return rx.toast.success(words.format(path), description=description)
@@ -44,8 +40,5 @@ class LinkedModules(AppState, mixin=True):
         path = next((each["path"] for each in known if each["id"] == module), "")
         if not path:
             return None
-        try:
-            await call(module)
-        except AppError as error:
-            return say_error(error)
+        await call(module)
         return rx.toast.success(words.format(path))

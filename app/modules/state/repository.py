@@ -4,10 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.item_form import OpenForm
 from app.modules.view.repository import RepositoryView, build, read_form
-from app.project.errors import AppError
 from app.project.models import Row
 
 
@@ -47,10 +45,7 @@ class RepositoryState(OpenForm, rx.State):
         if not self.is_moving:
             return None
         self.is_moving = False
-        try:
-            await self._send("move_module_folder", {"p_folder": folder})
-        except AppError as error:
-            return say_error(error)
+        await self._send("move_module_folder", {"p_folder": folder})
         return rx.toast.success("Saved", description=f"A plan of {folder} follows.")
 
     @rx.event
@@ -59,10 +54,7 @@ class RepositoryState(OpenForm, rx.State):
         spec = read_form(self.repository, form)
         if not self.is_open or not self.repository["id"]:
             return None
-        try:
-            if spec:
-                await self._send("set_module_git", {"p_spec": spec})
-        except AppError as error:
-            return say_error(error)
+        if spec:
+            await self._send("set_module_git", {"p_spec": spec})
         self.is_open = False
         return rx.toast.success("Saved", description="It counts from the next push.") if spec else None

@@ -4,11 +4,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.jobs.state.run import RunState, lines
 from app.modules.state.lookup import find_module
 from app.modules.state.modules import ModulesState
-from app.project.errors import AppError
 
 ACTIONS = {"move": "Move", "remove": "Remove", "import": "Import"}
 EFFECTS = {
@@ -46,10 +45,7 @@ class StateChangeState(AppState, rx.State):
         page, runs = await self.get_state(ModulesState), await self.get_state(RunState)
         if not self.is_open or not page.module["id"]:
             return None
-        try:
-            change = await self._change(form)
-        except AppError as error:
-            return say_error(error)
+        change = await self._change(form)
         self.is_open = False
         return await runs._queue("STATE", page.module["id"], {"state_change": change})
 

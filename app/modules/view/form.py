@@ -24,6 +24,17 @@ class ModuleForm(TypedDict):
     extra: list[FileRow]
 
 
+# The fields that have a value of the module as it is, and what stands in one that has none.
+USUAL = {
+    "name": "",
+    "group_path": "",
+    "description": "",
+    "engine": "tofu",
+    "engine_version": "",
+    "runner_instance_name": "",
+    "pinned_worker_id": "any",
+    "approvals_required": "0",
+}
 NEW_FILE = 'output "greeting" {\n  value = "hello"\n}\n'
 
 
@@ -37,20 +48,13 @@ def empty_form(group_path: str) -> ModuleForm:
 def to_form(module: Row) -> ModuleForm:
     """Return the form of a module."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "git")
+    seconds = int(module.get("approval_timeout_seconds") or 86_400)
     fields = {
-        "name": str(module.get("name") or ""),
-        "group_path": str(module.get("group_path") or ""),
-        "description": str(module.get("description") or ""),
+        **{name: str(module.get(name) or usual) for name, usual in USUAL.items()},
         "source_kind": kind,
-        "engine": str(module.get("engine") or "tofu"),
-        "engine_version": str(module.get("engine_version") or ""),
         "labels": ", ".join(module.get("labels") or []),
-        "runner_instance_name": str(module.get("runner_instance_name") or ""),
-        "pinned_worker_id": str(module.get("pinned_worker_id") or "any"),
-        "approvals_required": str(module.get("approvals_required") or 0),
-        "approval_hours": str(max(1, int(module.get("approval_timeout_seconds") or 86_400) // 3600)),
-        "auto_apply": "on" if module.get("auto_apply") else "",
-        "can_apply_uploads": "on" if module.get("can_apply_uploads") else "",
+        "approval_hours": str(max(1, seconds // 3600)),
+        **{name: "on" if module.get(name) else "" for name in ("auto_apply", "can_apply_uploads")},
         **_source_fields(kind, source),
         **hook_fields(module.get("hooks") or {}),
     }

@@ -39,7 +39,7 @@ def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:
 def _dialog(what: str, title: str, text: str, act: str, on_submit: Any, *fields: rx.Component) -> rx.Component:
     problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "account-error"})
     acts = dialog_acts(cancel(State.ask("")), act_button(act, type="submit"))
-    form = rx.form(*fields, rx.cond(State.error != "", problem, rx.fragment()), acts, on_submit=on_submit)
+    form = rx.form(*fields, rx.cond(State.error != "", problem), acts, on_submit=on_submit)
     return alert(title, text, form, is_open=State.asking == what, on_escape=State.ask(""))
 
 

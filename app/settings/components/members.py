@@ -39,7 +39,7 @@ def _badge(row: rx.Var[MemberRow]) -> rx.Component:
         custom_attrs={"data-testid": "invited"},
     )
     you = rx.el.span("you", class_name="mut")
-    return rx.cond(row["is_invited"], invited, rx.cond(row["is_me"], you, rx.fragment()))
+    return rx.cond(row["is_invited"], invited, rx.cond(row["is_me"], you))
 
 
 def _menu(row: rx.Var[MemberRow]) -> rx.Component:
@@ -48,7 +48,7 @@ def _menu(row: rx.Var[MemberRow]) -> rx.Component:
         "More actions for " + row["email"].to(str),
         menu_item("user-minus", label, State.ask_remove(row["key"].to(str)), color_scheme="red"),
     )
-    return rx.cond(row["can_change"] | row["is_me"].to(bool), items, rx.fragment())
+    return rx.cond(row["can_change"] | row["is_me"].to(bool), items)
 
 
 def _sign_in(row: rx.Var[MemberRow]) -> tuple[rx.Component, rx.Component]:
@@ -73,7 +73,7 @@ def _row(row: rx.Var[MemberRow]) -> rx.Component:
             class_name="n-a",
         ),
         cell(_role(row), class_name="n-b"),
-        *(rx.cond(SessionState.can_admin, one, rx.fragment()) for one in _sign_in(row)),
+        *(rx.cond(SessionState.can_admin, one) for one in _sign_in(row)),
         cell(ago(row["since"].to(str)), class_name="r mut num n-c"),
         cell(_menu(row), class_name="r n-d"),
         role="row",

@@ -91,7 +91,7 @@ def organisation() -> rx.Component:
             "Identity",
             "Identifier for the API.",
             rx.fragment(),
-            rx.cond(state.ident != "", facts, rx.fragment()),
+            rx.cond(state.ident != "", facts),
         ),
-        rx.cond(SessionState.role == "owner", _delete_panel(), rx.fragment()),
+        rx.cond(SessionState.role == "owner", _delete_panel()),
     )

@@ -80,7 +80,7 @@ def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
             create,
             class_name="ry-ph",
         ),
-        rx.cond(State.shown_id != "", _shown(), rx.fragment()),
+        rx.cond(State.shown_id != "", _shown()),
         rx.cond(State.rows.length() > 0, table, none),
         class_name="ry-panel",
         aria_label="Personal tokens",
@@ -106,7 +106,7 @@ def _form() -> rx.Component:
             class_name="ry-f ry-dialog-field",
         ),
         rx.el.div(rx.el.label("Expires", html_for="token-days"), days, class_name="ry-f ry-dialog-field"),
-        rx.cond(State.error != "", problem, rx.fragment()),
+        rx.cond(State.error != "", problem),
         dialog_acts(cancel(State.set_open(False)), act_button("Create", type="submit")),
         on_submit=State.create,
     )

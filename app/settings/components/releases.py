@@ -12,11 +12,9 @@ from app.ui.table import cell, heads, table
 
 def _release(row: rx.Var[ReleaseRow]) -> rx.Component:
     marks = rx.fragment(
-        rx.cond(row["is_latest"], rx.badge("latest", color_scheme="indigo", radius="full"), rx.fragment()),
-        rx.cond(row["is_breaking"], rx.badge("breaking", color_scheme="amber", radius="full"), rx.fragment()),
-        rx.cond(
-            row["channel"] != "stable", rx.badge(row["channel"], color_scheme="gray", radius="full"), rx.fragment()
-        ),
+        rx.cond(row["is_latest"], rx.badge("latest", color_scheme="indigo", radius="full")),
+        rx.cond(row["is_breaking"], rx.badge("breaking", color_scheme="amber", radius="full")),
+        rx.cond(row["channel"] != "stable", rx.badge(row["channel"], color_scheme="gray", radius="full")),
     )
     notes = rx.button(
         "Notes",

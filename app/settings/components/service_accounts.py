@@ -3,80 +3,54 @@
 import reflex as rx
 
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
+from app.settings.components.frame import admin_button, settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS
-from app.ui.copy import copy_button
+from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
-from app.ui.elements import ago, secret
 from app.ui.feedback import empty
-from app.ui.form.elements import field, form_dialog, text_field
-from app.ui.table import cell
+from app.ui.form.elements import Fields, field, form_dialog, text_area, text_field
+from app.ui.resource import Act, Column, moment, mono, resource_panel, row_menu, strong
 
 State = AccountsState
-HEADS = (("Name", ""), ("Signs in with", ""), ("Role", ""), ("Scope", ""), ("Last used", "r"), ("Actions", "r"))
 
 
-def _menu(row: rx.Var[AccountView]) -> rx.Component:
-    key = row["id"].to(str)
-    switch = rx.cond(
-        row["is_disabled"],
-        menu_item("circle-play", "Enable", State.switch(key, True)),
-        menu_item("circle-pause", "Disable", State.switch(key, False)),
-    )
-    secret_words = rx.cond(row["has_secret"], "New secret", "Create secret")
-    return rx.cond(
-        SessionState.can_admin,
-        menu(
-            "More actions for " + row["name"].to(str),
-            menu_item("pencil", "Edit", State.edit(key)),
-            menu_item("key-round", secret_words, State.ask("rotate", key)),
-            switch,
-            rx.dropdown_menu.separator(),
-            menu_item("trash-2", "Remove", State.ask("remove", key), color_scheme="red"),
-        ),
-        rx.fragment(),
-    )
-
-
-def _row(row: rx.Var[AccountView]) -> rx.Component:
+def _name(row: rx.Var[AccountView]) -> rx.Component:
     disabled = rx.badge("disabled", color_scheme="gray", radius="full")
-    signs_in = rx.el.span(row["signs_in"], rx.el.span(row["hint"], class_name="ry-mono"), class_name="ry-row c6")
-    return rx.el.tr(
-        cell(
-            rx.el.div(
-                rx.el.b(row["name"], class_name="ry-medium"),
-                rx.cond(row["is_disabled"], disabled, rx.fragment()),
-                class_name="ry-row",
-            ),
-            class_name="n-a",
-        ),
-        cell(signs_in, class_name="mut n-c"),
-        cell(rx.cond(row["role"] != NO_ROLE, row["role"], "runners only"), class_name="mut hide-s"),
-        cell(
-            rx.cond(row["path"] != "", rx.el.span(row["path"], class_name="ry-mono"), "everything"),
-            class_name="mut hide-s",
-        ),
-        cell(ago(row["last_used_at"].to(str)), class_name="r mut num n-b"),
-        cell(_menu(row), class_name="r n-d"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
+    return rx.el.div(strong("name")(row), rx.cond(row["is_disabled"], disabled), class_name="ry-row")
+
+
+def _signs_in(row: rx.Var[AccountView]) -> rx.Component:
+    return rx.el.span(row["signs_in"], mono("hint")(row), class_name="ry-row c6")
+
+
+ACTS = row_menu(
+    Act("pencil", "Edit", State.edit),
+    Act(
+        "key-round",
+        lambda row: rx.cond(row["has_secret"], "New secret", "Create secret"),
+        lambda key: State.ask("rotate", key),
+    ),
+    Act("circle-play", "Enable", lambda key: State.switch(key, True), lambda row: row["is_disabled"]),
+    Act("circle-pause", "Disable", lambda key: State.switch(key, False), lambda row: ~row["is_disabled"].to(bool)),
+    Act("trash-2", "Remove", lambda key: State.ask("remove", key), is_danger=True),
+    may=SessionState.can_admin,
+)
+COLUMNS = (
+    Column("Name", _name, "n-a"),
+    Column("Signs in with", _signs_in, "mut n-c"),
+    Column("Role", lambda row: rx.cond(row["role"] != NO_ROLE, row["role"], "runners only"), "mut hide-s"),
+    Column("Scope", lambda row: rx.cond(row["path"] != "", mono("path")(row), "everything"), "mut hide-s"),
+    Column("Last used", moment("last_used_at"), "r mut num n-b"),
+    Column("Actions", ACTS, "r n-d"),
+)
 
 
 def _trust(trust: rx.Var[TrustView]) -> rx.Component:
     """One issuer with its audience and claims; the fields' names carry its key."""
     errors, key = State.errors, trust["key"].to(str)
-    claims = rx.text_area(
-        id="s-claims-" + key,
-        name="claims-" + key,
-        default_value=trust["claims"],
-        rows="4",
-        class_name="ry-codearea",
-        custom_attrs={"spellCheck": "false"},
-    )
+    claims = text_area("claims-" + key, trust["claims"], class_name="ry-codearea")
     drop = rx.button(
         "Remove this issuer", type="button", variant="ghost", color_scheme="gray", on_click=State.drop_trust(key)
     )
@@ -104,7 +78,7 @@ def _trusts() -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    chosen, errors = State.chosen, State.errors
+    text = Fields(State).text
     ways = rx.segmented_control.root(
         rx.segmented_control.item("OIDC trust", value="oidc"),
         rx.segmented_control.item("Client secret", value="secret"),
@@ -112,17 +86,15 @@ def _fields() -> list[rx.Component]:
         on_change=State.set_way,
         aria_label="How it signs in",
     )
-    path = text_field(
-        "path", "Scope", chosen["path"], errors, "A group; runners with it serve modules below. If empty, all modules."
-    )
     kept = rx.el.p(
         "A secret is created and shown once. Prefer OIDC trust: there is no secret to leak.", class_name="ry-hint"
     )
+    scope = "A group; runners with it serve modules below. If empty, all modules."
     return [
-        text_field("name", "Name", chosen["name"], errors, "Display name.", placeholder="k8s-runner"),
-        text_field("description", "Description", chosen["description"], errors),
-        rx.cond(State.is_new, path, rx.fragment()),
-        rx.cond(State.is_new, ways, rx.fragment()),
+        text("name", "Name", "Display name.", placeholder="k8s-runner"),
+        text("description", "Description"),
+        rx.cond(State.is_new, text("path", "Scope", scope)),
+        rx.cond(State.is_new, ways),
         _role(),
         rx.cond(State.is_new & (State.way == "secret"), kept, _trusts()),
     ]
@@ -137,10 +109,6 @@ def _role() -> rx.Component:
     return field("role", "Role in the organisation", control, State.errors, "What a pipeline may do as this account.")
 
 
-def _line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
-    return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
-
-
 def _shown() -> rx.Component:
     owner = State.shown_id
     return secret_dialog(
@@ -148,51 +116,34 @@ def _shown() -> rx.Component:
         title="Copy the secret now",
         text="It is shown once. Only its hash is kept: if you lose it, create a new one.",
         lines=[
-            _line(
+            once_line(
                 "Client id",
                 rx.el.span(State.shown_client, class_name="ry-el"),
                 copy_button(State.shown_client, "Copy the client id"),
             ),
-            _line(
-                "Secret",
-                secret(owner, "%TOKEN%", class_name="ry-el"),
-                copy_button("%TOKEN%", "Copy the secret", owner=owner),
-            ),
+            secret_line("Secret", owner, "Copy the secret"),
         ],
         on_close=State.forget,
     )
 
 
-def _body() -> rx.Component:
-    text = "With one, runners and CI sign in without a person: through OIDC, or with a secret."
-    none = empty(
-        "key-round",
-        "No service accounts yet",
-        rx.cond(SessionState.can_admin, text, f"{text} An admin can add one."),
-        admin_button("Add account", "plus", State.add),
-    )
-    return item_table(State, "Service accounts", HEADS, _row, none)
-
-
 def _questions() -> list[rx.Component]:
-    name = State.asking_name
+    name, asked = State.asking_name, {"on_act": State.confirm, "on_keep": State.keep}
     return [
         question(
             is_open=State.asking == "rotate",
             title=rx.fragment("New secret for ", name, "?"),
             text="The old one stops working at once, and whatever signed in with the account signs in again.",
             act="Create secret",
-            on_act=State.confirm,
-            on_keep=State.keep,
             is_danger=False,
+            **asked,
         ),
         question(
             is_open=State.asking == "remove",
             title=rx.fragment("Remove ", name, "?"),
             text="It can no longer sign in. Give runners that use it another way first.",
             act="Remove account",
-            on_act=State.confirm,
-            on_keep=State.keep,
+            **asked,
         ),
     ]
 
@@ -200,13 +151,13 @@ def _questions() -> list[rx.Component]:
 def accounts() -> rx.Component:
     """The service accounts page."""
     form = form_dialog(State, "service account", "An identity for something that is not a person.", _fields())
+    about = "Non-human sign-in for runners and CI."
+    text = "With one, runners and CI sign in without a person: through OIDC, or with a secret."
+    add = admin_button("Add account", "plus", State.add)
+    told = rx.cond(SessionState.can_admin, text, f"{text} An admin can add one.")
+    none = empty("key-round", "No service accounts yet", told, add)
     return settings_page(
         "service-accounts",
-        settings_panel(
-            "Service accounts",
-            "Non-human sign-in for runners and CI.",
-            admin_button("Add account", "plus", State.add),
-            _body(),
-        ),
+        resource_panel(State, "Service accounts", about, COLUMNS, none, add=add),
         dialogs=[form, _shown(), *_questions()],
     )

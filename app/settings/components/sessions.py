@@ -25,7 +25,7 @@ def _row(row: rx.Var[SessionView]) -> rx.Component:
     )
     device = rx.el.b(row["device"], class_name="ry-medium")
     return rx.el.tr(
-        cell(rx.el.div(device, rx.cond(row["is_this"], this, rx.fragment()), class_name="ry-row"), class_name="n-a"),
+        cell(rx.el.div(device, rx.cond(row["is_this"], this), class_name="ry-row"), class_name="n-a"),
         cell(clock_time(row["created_at"].to(str)), class_name="mut num hide-s"),
         cell(ago(row["last_used_at"].to(str)), class_name="r mut num n-c"),
         cell(rx.cond(row["is_this"], rx.fragment(), end), class_name="r n-b"),

@@ -35,7 +35,7 @@ def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
     return rx.fragment(
         line("Two-step sign-in", rx.cond(State.is_on, on, off), add),
         rx.foreach(State.devices, _device),
-        rx.cond(State.is_on, _recovery(), rx.fragment()),
+        rx.cond(State.is_on, _recovery()),
     )
 
 
@@ -68,7 +68,7 @@ def _device(device: rx.Var[DeviceView]) -> rx.Component:
 
 def _problem() -> rx.Component:
     said = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "two-steps-error"})
-    return rx.cond(State.error != "", said, rx.fragment())
+    return rx.cond(State.error != "", said)
 
 
 def _acts(label: str) -> rx.Component:
@@ -150,7 +150,7 @@ def _removing() -> rx.Component:
         "It is the last one: two-step sign-in turns off, and your password alone signs you in.",
         "Its codes are no longer accepted. Your other devices stay.",
     )
-    proof = rx.cond(State.is_last, _code_field("The six digits that this device shows now."), rx.fragment())
+    proof = rx.cond(State.is_last, _code_field("The six digits that this device shows now."))
     acts = dialog_acts(cancel(State.close), act_button("Remove device", is_danger=True, type="submit"))
     return alert(
         rx.fragment("Remove ", State.removing_name, "?"),

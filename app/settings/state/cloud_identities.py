@@ -4,10 +4,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
-from app.live.item_form import Items
-from app.project.errors import AppError
-from app.project.models import BrowserSession, Filter, Query
+from app.live.item_form import Items, Removal
+from app.project.models import Filter, Query
 from app.project.store import AGAIN, Changed, OrgStore
 from app.runners.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
 
@@ -19,14 +17,11 @@ class IdentitiesState(Items, rx.State):
 
     EMPTY: ClassVar[IdentityView] = NO_IDENTITY
     TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers", "provision_jobs"})
+    REMOVAL = Removal("remove_cloud_identity", "p_identity", "{} is removed", "The role in your account still exists.")
 
     rows: list[IdentityView] = []
     chosen: IdentityView = NO_IDENTITY
     policy: str = ""
-
-    async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing = False, ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
@@ -46,8 +41,7 @@ class IdentitiesState(Items, rx.State):
             limit=100,
         )
         workers, jobs = await self._select_all("workers", deployed), (await self._select("provision_jobs", tests)).rows
-        rows = [build_view(row, workers, jobs) for row in page.rows]
-        self._assign("rows", rows)
+        self._assign("rows", [build_view(row, workers, jobs) for row in page.rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
@@ -57,14 +51,10 @@ class IdentitiesState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database take it."""
         checked = check_form(form)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
-        try:
-            row = await self._save(checked.spec)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        row = await self._save(checked.spec)
+        await self._again()
         if self.is_new:
             # The role must trust the external id, which the database has just made: show what to paste.
             self._fill(build_view(row, ()), is_new=False)
@@ -82,27 +72,10 @@ class IdentitiesState(Items, rx.State):
         """Test an identity on a runner; the table shows the result."""
         if self._find(key) is None:
             return None
-        try:
-            answer = await self._rpc("verify_cloud_identity", {"p_identity": key})
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        number = answer["job"]["id"]
-        return rx.toast.info(f"Testing {answer['name']}", description=f"Job #{number} assumes the role in each region.")
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Remove an identity."""
-        if self._find(self.removing) is None:
-            return None
-        try:
-            await self._rpc("remove_cloud_identity", {"p_identity": self.removing})
-            await self._again()
-        except AppError as error:
-            self.removing = ""
-            return say_error(error)
-        name, self.removing, self.removing_name = self.removing_name, "", ""
-        return rx.toast.success(f"{name} is removed", description="The role in your account still exists.")
+        answer = await self._rpc("verify_cloud_identity", {"p_identity": key})
+        await self._again()
+        text = f"Job #{answer['job']['id']} assumes the role in each region."
+        return rx.toast.info(f"Testing {answer['name']}", description=text)
 
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:

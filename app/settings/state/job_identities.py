@@ -5,10 +5,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
-from app.live.item_form import Items
-from app.project.errors import AppError
-from app.project.models import BrowserSession, Filter, Query
+from app.live.item_form import Items, Removal
+from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import AGAIN, Changed, OrgStore
 from app.settings.view.job_identities import (
@@ -26,16 +24,13 @@ class JobIdentitiesState(Items, rx.State):
 
     EMPTY: ClassVar[JobIdentityView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs"})
+    REMOVAL = Removal("detach_identity", "p_job_identity", "Identity detached")
 
     rows: list[JobIdentityView] = []
     chosen: JobIdentityView = NEW
     kind: str = "aws"
     plan_trust: str = ""
     apply_trust: str = ""
-
-    async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing = False, ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
@@ -64,17 +59,12 @@ class JobIdentitiesState(Items, rx.State):
             self.kind = value
 
     @rx.event
-    async def edit(self, key: str) -> rx.event.EventSpec | None:
+    async def edit(self, key: str) -> None:
         """Open the form of an identity, with what its cloud has to trust."""
         found = self._find(key)
-        if found is None:
-            return None
-        self._fill(found, is_new=False)
-        try:
+        if found is not None:
+            self._fill(found, is_new=False)
             await self._fill_trust(key)
-        except AppError as error:
-            return say_error(error)
-        return None
 
     async def _fill_trust(self, key: str) -> None:
         args = {"p_job_identity": key, "p_issuer": await runtime().authorized.client.issuer()}
@@ -91,21 +81,18 @@ class JobIdentitiesState(Items, rx.State):
         """Check the form and let the database attach the identity."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
         path = str(form.get("path") or "").strip("/ ") if self.is_new else self.chosen["path"]
-        args = {"p_org": await self._org_id(), "p_path": path, "p_spec": checked.spec}
-        try:
-            made = await self._rpc("attach_identity", args)
-            await self._again()
-            if self.is_new:
-                # The cloud must trust it: show what to enter there.
-                self._fill(build_view(made), is_new=False)
-                await self._fill_trust(made["id"])
-                return rx.toast.success("Attached", description="Now let the cloud trust it.")
-        except AppError as error:
-            return say_error(error)
+        made = await self._rpc(
+            "attach_identity", {"p_org": await self._org_id(), "p_path": path, "p_spec": checked.spec}
+        )
+        await self._again()
+        if self.is_new:
+            # The cloud must trust it: show what to enter there.
+            self._fill(build_view(made), is_new=False)
+            await self._fill_trust(made["id"])
+            return rx.toast.success("Attached", description="Now let the cloud trust it.")
         self.is_open = False
         return rx.toast.success("Saved")
 
@@ -116,27 +103,15 @@ class JobIdentitiesState(Items, rx.State):
         if found is None:
             return None
         org, path = await self._org_id(), found["path"]
-        try:
-            module = await self._module_at(org, "eq", path) or await self._module_at(
-                org, "like", f"{path}/%".lstrip("/")
-            )
-            if not module:
-                return rx.toast.error("There is no module to test it with", description=f"Create one below {path}.")
-            args = {"p_org": org, "p_type": "OUTPUT", "p_module": module, "p_options": {"test_identities": True}}
-            job = await self._rpc("enqueue_job", args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.info(
-            f"Testing {found['name']}", description=f"Job #{job['number']} exchanges the plan's token."
-        )
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Detach an identity."""
-        key, self.removing = self.removing, ""
-        found = self._find(key)
-        return await self._act("detach_identity", {"p_job_identity": key}, "Identity detached") if found else None
+        below = f"{path}/%".lstrip("/")
+        module = await self._module_at(org, "eq", path) or await self._module_at(org, "like", below)
+        if not module:
+            return rx.toast.error("There is no module to test it with", description=f"Create one below {path}.")
+        args = {"p_org": org, "p_type": "OUTPUT", "p_module": module, "p_options": {"test_identities": True}}
+        job = await self._rpc("enqueue_job", args)
+        await self._again()
+        text = f"Job #{job['number']} exchanges the plan's token."
+        return rx.toast.info(f"Testing {found['name']}", description=text)
 
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:

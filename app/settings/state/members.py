@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.page import LivePage
-from app.project.errors import AppError
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -53,11 +51,8 @@ class MembersState(LivePage, rx.State):
         if row is None or role not in ROLES or row["is_invited"] or row["role"] == role:
             return None
         args = {"p_org": await self._org_id(), "p_user": row["id"], "p_role": role}
-        try:
-            await self._rpc("set_member_role", args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("set_member_role", args)
+        await self._again()
         return rx.toast.success(f"{row['email']} is {role} now")
 
     @rx.event
@@ -93,11 +88,8 @@ class MembersState(LivePage, rx.State):
             return []
         secret = make_secret()
         args = {"p_org": await self._org_id(), "p_email": self.email, "p_role": self.role, "p_token_hash": secret.hash}
-        try:
-            row = await self._rpc("invite_member", args)
-            await self._again()
-        except AppError as error:
-            return [say_error(error)]
+        row = await self._rpc("invite_member", args)
+        await self._again()
         self.invited_id, self.invited_email = str(row["id"]), str(row["email"])
         # The link is sent to the browser in its own event and is never a state's var: anyone who has it can join.
         link = f"location.origin + '/invite#{self.invited_id}.{secret.text}'"
@@ -122,13 +114,10 @@ class MembersState(LivePage, rx.State):
         if row is None:
             self.removing = ""
             return None
-        try:
-            if row["is_invited"]:
-                await self._rpc("revoke_invitation", {"p_invitation": row["id"]})
-            else:
-                await self._rpc("remove_member", {"p_org": await self._org_id(), "p_user": row["id"]})
-        except AppError as error:
-            return say_error(error)
+        if row["is_invited"]:
+            await self._rpc("revoke_invitation", {"p_invitation": row["id"]})
+        else:
+            await self._rpc("remove_member", {"p_org": await self._org_id(), "p_user": row["id"]})
         self.removing = ""
         if row["is_me"]:
             return rx.call_script("window.location.assign('/dashboard/runners')")

@@ -4,9 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.page import LivePage
-from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
@@ -64,10 +62,7 @@ class OrganisationState(LivePage, rx.State):
     @rx.event
     async def delete(self) -> rx.event.EventSpec:
         """Delete the organisation and show another one of this person's, or the page that creates one."""
-        try:
-            await self._rpc("delete_organization", {"p_org": await self._org_id(), "p_confirm_slug": self.typed})
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("delete_organization", {"p_org": await self._org_id(), "p_confirm_slug": self.typed})
         self.is_deleting = False
         session = await (await self._who())._must_session()
         session.org_id = ""
@@ -87,11 +82,8 @@ class OrganisationState(LivePage, rx.State):
             return None
         args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": name, "p_log_retention_days": days}
         args["p_can_approve_own_jobs"] = bool(form.get("can_approve_own"))
-        try:
-            await self._rpc("update_organization", args)
-            who = await self._who()
-            await who._begin()
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("update_organization", args)
+        who = await self._who()
+        await who._begin()
+        await self._again()
         return rx.toast.success("Saved")

@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.project.errors import AppError
 from wire.tokens import make_personal_token
 
@@ -88,9 +88,6 @@ class PersonalTokensState(AppState, rx.State):
         gone, self.asking_id = self.asking_id, ""
         if not gone:
             return None
-        try:
-            await self._rpc("revoke_personal_token", {"p_token": gone})
-            await self._read()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("revoke_personal_token", {"p_token": gone})
+        await self._read()
         return rx.toast.success("The token is revoked")

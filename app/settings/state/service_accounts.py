@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.item_form import ItemForm
-from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view.service_accounts import (
@@ -47,8 +45,7 @@ class AccountsState(ItemForm, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
         page = await self._select("service_accounts", Query(filters=filters, order="name", limit=500))
-        rows = [build_view(row) for row in page.rows]
-        self._assign("rows", rows)
+        self._assign("rows", [build_view(row) for row in page.rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
@@ -78,14 +75,10 @@ class AccountsState(ItemForm, rx.State):
     async def save(self, form: dict[str, Any]) -> Any:
         """Check the form and let the database take it; a new secret is shown once."""
         checked = check_form({**form, "way": self.way}, is_new=self.is_new, trusts=self.trusts)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
-        try:
-            shown = await self._save(checked.spec)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        shown = await self._save(checked.spec)
+        await self._again()
         self.is_open = False
         return shown or rx.toast.success("Added" if self.is_new else "Saved")
 
@@ -123,20 +116,16 @@ class AccountsState(ItemForm, rx.State):
     @rx.event
     def keep(self) -> None:
         """Keep things as they are."""
-        self.asking = self.asking_id = self.asking_name = ""
+        self.asking = ""
 
     @rx.event
     async def confirm(self) -> Any:
         """Run the confirmed action."""
-        if self._find(self.asking_id) is None:
+        asked, self.asking = self.asking, ""
+        if not asked or self._find(self.asking_id) is None:
             return None
-        try:
-            said = await (self._rotate() if self.asking == "rotate" else self._remove())
-            await self._again()
-        except AppError as error:
-            self.asking = ""
-            return say_error(error)
-        self.asking = self.asking_id = self.asking_name = ""
+        said = await (self._rotate() if asked == "rotate" else self._remove())
+        await self._again()
         return said
 
     async def _rotate(self) -> rx.event.EventSpec:
@@ -153,9 +142,7 @@ class AccountsState(ItemForm, rx.State):
         """Enable or disable an account."""
         if self._find(key) is None:
             return None
-        try:
-            await self._rpc("update_service_account", {"p_account": key, "p_spec": {"is_disabled": not is_on}})
-            await self._again()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success("It can sign in" if is_on else "It cannot sign in any more")
+        args = {"p_account": key, "p_spec": {"is_disabled": not is_on}}
+        return await self._act(
+            "update_service_account", args, "It can sign in" if is_on else "It cannot sign in any more"
+        )

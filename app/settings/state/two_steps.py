@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.project import two_steps
 from app.project.errors import AppError
 from app.project.models import BrowserSession
@@ -106,10 +106,7 @@ class TwoStepsState(AppState, rx.State):
     @rx.event
     async def renew_codes(self) -> Any:
         """Replace the recovery codes, and show the new ones once."""
-        try:
-            await self._draw_codes(await self._mine())
-        except AppError as error:
-            return say_error(error)
+        await self._draw_codes(await self._mine())
         return None
 
     @rx.event

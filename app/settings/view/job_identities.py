@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 KINDS = {
@@ -48,22 +49,18 @@ def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
     settings = row.get("settings") or {}
     job = next((each for each in tests if _covers(str(row["path"]), str(each["module_path"]))), None)
     test, words = test_words(str(row["name"]), job)
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "kind": str(row["kind"]),
-        "words": KINDS[str(row["kind"])],
-        "path": str(row["path"]),
-        "place": str(row["path"]) or "All modules",
-        "audience": str(row.get("audience") or ""),
-        "roles": ", ".join(
-            str(value) for key, value in sorted(settings.items()) if key.startswith(("plan_", "apply_"))
-        ),
-        "text": "\n".join(f"{key}={value}" for key, value in settings.items()),
-        "test": test,
-        "test_words": words,
-        "test_job": int(job["id"]) if job else 0,
-    }
+    roles = [str(value) for key, value in sorted(settings.items()) if key.startswith(("plan_", "apply_"))]
+    return read(
+        JobIdentityView,
+        row,
+        words=KINDS[row["kind"]],
+        place=row["path"] or "All modules",
+        roles=", ".join(roles),
+        text="\n".join(f"{key}={value}" for key, value in settings.items()),
+        test=test,
+        test_words=words,
+        test_job=job and job["id"],
+    )
 
 
 def _covers(path: str, module: str) -> bool:

@@ -11,6 +11,7 @@ from app.settings.view.trusts import PLATFORMS
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
@@ -51,20 +52,14 @@ class AccountView(TypedDict):
 def build_view(row: Row) -> AccountView:
     """Read a service account's row."""
     trusts = row.get("trusts") or []
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "client_id": str(row.get("client_id") or ""),
-        "path": str(row.get("path") or ""),
-        "description": str(row.get("description") or ""),
-        "signs_in": _signs_in(trusts, bool(row.get("has_secret"))),
-        "hint": f"…{row['secret_hint']}" if row.get("secret_hint") else "",
-        "has_secret": bool(row.get("has_secret")),
-        "is_disabled": bool(row.get("is_disabled")),
-        "last_used_at": str(row.get("last_used_at") or ""),
-        "role": str(row.get("role") or NO_ROLE),
-        "trusts": [_trust_view(place, trust) for place, trust in enumerate(trusts)],
-    }
+    return read(
+        AccountView,
+        row,
+        signs_in=_signs_in(trusts, bool(row.get("has_secret"))),
+        hint=f"…{row['secret_hint']}" if row.get("secret_hint") else "",
+        role=row.get("role") or NO_ROLE,
+        trusts=[_trust_view(place, trust) for place, trust in enumerate(trusts)],
+    )
 
 
 def _signs_in(trusts: list[Row], has_secret: bool) -> str:
@@ -75,13 +70,7 @@ def _signs_in(trusts: list[Row], has_secret: bool) -> str:
 
 
 def _trust_view(place: int, trust: Row) -> TrustView:
-    return {
-        "key": str(place),
-        "issuer": str(trust["issuer"]),
-        "audience": str(trust["audience"]),
-        "claims": json.dumps(trust["bound_claims"], indent=2),
-        "hint": "",
-    }
+    return read(TrustView, trust, key=place, claims=json.dumps(trust["bound_claims"], indent=2))
 
 
 def new_trust(key: str, platform: str) -> TrustView:

@@ -1,5 +1,7 @@
 """Git: connected repositories, the form that connects one, and the webhook that is shown once."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.layout import admin_button
@@ -8,82 +10,71 @@ from app.triggers.components.marks import connection_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.git import GitState
 from app.triggers.view.git import POLLS, PROVIDERS, ConnectionView
-from app.ui.copy import copy_button
+from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
-from app.ui.elements import ago, secret
 from app.ui.feedback import empty
-from app.ui.form.elements import field, problem_line, text_field
-from app.ui.panel import item_table, menu, menu_item, settings_panel
-from app.ui.table import cell
+from app.ui.form.elements import Fields, problem_line, text_field
+from app.ui.resource import Act, Column, moment, removal, resource_panel, row_menu
 
 State = GitState
-HEADS = (
-    ("Repository", ""), ("Modules", ""), ("State", ""), ("Last delivery", ""), ("Last read", ""), ("Actions", "r"),
-)  # fmt: skip
 
 
-def _menu(row: rx.Var[ConnectionView]) -> rx.Component:
-    key = row["id"].to(str)
-    managed = rx.fragment(
-        menu_item("pencil", "Edit", State.edit(key)),
-        menu_item("key-round", "New secret", State.ask_replace(key)),
-        rx.cond(
-            row["has_token"], menu_item("megaphone-off", "Remove API token", State.remove_token(key)), rx.fragment()
-        ),
-        rx.dropdown_menu.separator(),
-        menu_item("unplug", "Disconnect", State.ask_remove(key), color_scheme="red"),
-    )
-    return menu(
-        "More actions for " + row["name"].to(str),
-        menu_item("list-filter", "Show its deliveries", State.show_only(key)),
-        rx.cond(SessionState.can_operate, menu_item("refresh-cw", "Poll now", State.poll_now(key)), rx.fragment()),
-        rx.cond(SessionState.can_admin, managed, rx.fragment()),
-    )
-
-
-def _row(row: rx.Var[ConnectionView]) -> rx.Component:
-    name = rx.el.div(
+def _name(row: rx.Var[ConnectionView]) -> rx.Component:
+    return rx.el.div(
         rx.el.b(row["name"], class_name="ry-mono ry-medium ry-breaks"),
         rx.el.small(row["provider_words"], ", ", row["reports"], class_name="sm"),
     )
-    status = rx.el.div(
-        connection_mark(row["status"].to(str)),
-        rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="sm"), rx.fragment()),
-    )
-    read = rx.el.div(ago(row["read_at"].to(str)), rx.el.small(row["poll_words"], class_name="sm"))
-    return rx.el.tr(
-        cell(name, class_name="n-a wrap"),
-        cell(row["modules"], class_name="mut num hide-s"),
-        cell(status, class_name="n-w wrap"),
-        cell(ago(row["delivered_at"].to(str)), class_name="mut num hide-s"),
-        cell(read, class_name="mut num hide-s"),
-        cell(_menu(row), class_name="r n-b"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
+
+
+def _status(row: rx.Var[ConnectionView]) -> rx.Component:
+    why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="sm"))
+    return rx.el.div(connection_mark(row["status"].to(str)), why)
+
+
+def _read(row: rx.Var[ConnectionView]) -> rx.Component:
+    return rx.el.div(moment("read_at")(row), rx.el.small(row["poll_words"], class_name="sm"))
+
+
+def _is_admin(_row: rx.Var[ConnectionView]) -> Any:
+    return SessionState.can_admin
+
+
+ACTS = row_menu(
+    Act("list-filter", "Show its deliveries", State.show_only),
+    Act("refresh-cw", "Poll now", State.poll_now, lambda _row: SessionState.can_operate),
+    Act("pencil", "Edit", State.edit, _is_admin),
+    Act("key-round", "New secret", State.ask_replace, _is_admin),
+    Act(
+        "megaphone-off",
+        "Remove API token",
+        State.remove_token,
+        lambda row: SessionState.can_admin & row["has_token"].to(bool),
+    ),
+    Act("unplug", "Disconnect", State.ask_remove, _is_admin, is_danger=True),
+)
+COLUMNS = (
+    Column("Repository", _name, "n-a wrap"),
+    Column("Modules", "modules", "mut num hide-s"),
+    Column("State", _status, "n-w wrap"),
+    Column("Last delivery", moment("delivered_at"), "mut num hide-s"),
+    Column("Last read", _read, "mut num hide-s"),
+    Column("Actions", ACTS, "r n-b"),
+)
 
 
 def connections_panel() -> rx.Component:
     """The connected repositories."""
     text = "Connect a repository, and a push or a pull request plans the modules whose folders it changes."
+    told = rx.cond(
+        SessionState.can_admin,
+        f"{text} Modules belong to it by the URL of their source: there is nothing else to set up.",
+        f"{text} An admin can connect one.",
+    )
     connect = admin_button("Connect repository", "plus", State.add)
-    none = empty(
-        "git-branch",
-        "No repositories yet",
-        rx.cond(
-            SessionState.can_admin,
-            f"{text} Modules belong to it by the URL of their source: there is nothing else to set up.",
-            f"{text} An admin can connect one.",
-        ),
-        connect,
-    )
-    return settings_panel(
-        "Repositories",
-        "Pushes and pull requests plan modules. A runner reads the repository with its own credentials.",
-        rx.el.span(admin_button("Create GitHub App", "blocks", State.create_app), connect, class_name="ry-row"),
-        item_table(State, "Repositories", HEADS, _row, none),
-    )
+    about = "Pushes and pull requests plan modules. A runner reads the repository with its own credentials."
+    add = rx.el.span(admin_button("Create GitHub App", "blocks", State.create_app), connect, class_name="ry-row")
+    none = empty("git-branch", "No repositories yet", told, connect)
+    return resource_panel(State, "Repositories", about, COLUMNS, none, add=add)
 
 
 def _labelled(label: str, key: str, control: rx.Component, hint: str) -> rx.Component:
@@ -112,36 +103,20 @@ def _fields() -> list[rx.Component]:
         ),
     )
     return [
-        rx.cond(State.is_new, new, rx.fragment()),
+        rx.cond(State.is_new, new),
         _labelled("Poll", "poll", poll, "How often it is read without a webhook."),
-        rx.cond(State.provider != "generic", _reporting(), rx.fragment()),
+        rx.cond(State.provider != "generic", _reporting()),
     ]
 
 
 def _reporting() -> rx.Component:
-    token = rx.input(
-        id="s-token",
-        name="token",
-        type="password",
-        placeholder=rx.cond(State.chosen["has_token"], "Leave empty to keep it", "Leave empty to report nothing"),
-        auto_complete="new-password",
-    )
+    fields, is_kept = Fields(State), State.chosen["has_token"]
     about = "Write-only. Reports the results of plans and applies to commits and pull requests."
+    where = "If empty, at the host of the repository. Another address removes the token: enter it again."
     return rx.fragment(
-        field("token", "API token", token, State.errors, about),
-        text_field(
-            "base_url",
-            "API address",
-            State.chosen["base_url"],
-            State.errors,
-            "If empty, at the host of the repository. Another address removes the token: enter it again.",
-            class_name="ry-mono",
-        ),
+        fields.secret("token", "API token", about, is_kept, none="to report nothing"),
+        fields.text("base_url", "API address", where, class_name="ry-mono"),
     )
-
-
-def _line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
-    return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
 
 
 def _webhook() -> rx.Component:
@@ -163,12 +138,8 @@ def _webhook() -> rx.Component:
         title="Create the webhook at the provider",
         text="The secret is shown once. If you lose it, create a new one.",
         lines=[
-            _line("Address", rx.el.span(url, class_name="ry-el"), copy_button(url, "Copy the address")),
-            _line(
-                "Secret",
-                secret(owner, "%TOKEN%", class_name="ry-el", custom_attrs={"data-testid": "webhook-secret"}),
-                copy_button("%TOKEN%", "Copy the secret", owner=owner),
-            ),
+            once_line("Address", rx.el.span(url, class_name="ry-el"), copy_button(url, "Copy the address")),
+            secret_line("Secret", owner, "Copy the secret", **{"data-testid": "webhook-secret"}),
         ],
         on_close=State.forget,
     )
@@ -193,13 +164,11 @@ def git_dialogs() -> list[rx.Component]:
             on_act=State.replace_secret,
             on_keep=State.keep_secret,
         ),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Disconnect ", State.removing_name, "?"),
-            text="Its pushes plan nothing any more, and its deliveries are refused. Modules and jobs stay. Remove the "
+        removal(
+            State,
+            "Disconnect",
+            "Its pushes plan nothing any more, and its deliveries are refused. Modules and jobs stay. Remove the "
             "webhook at the provider, too.",
-            act="Disconnect",
-            on_act=State.remove,
-            on_keep=State.keep,
+            "Disconnect",
         ),
     ]

@@ -9,7 +9,7 @@ from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
-from app.ui.table import cell, heads, table, turns
+from app.ui.table import cell, heads, older_foot, table
 
 State = GitState
 HEADS = (("Time", ""), ("Event", ""), ("Repository", ""), ("Ref", ""), ("Verdict", ""))
@@ -42,14 +42,14 @@ def _why(row: rx.Var[DeliveryView]) -> rx.Component:
             ),
         ),
     )
-    sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "), rx.fragment())
+    sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "))
     body = rx.el.div(
         rx.el.p(rx.el.b(row["reason"], class_name="ry-medium")),
-        rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl"), rx.fragment()),
+        rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl")),
         rx.el.p(
             sender,
-            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, ". "), rx.fragment()),
-            rx.cond(row["jobs"].to(list[int]).length() > 0, planned, rx.fragment()),
+            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, ". ")),
+            rx.cond(row["jobs"].to(list[int]).length() > 0, planned),
             class_name="ry-hint",
         ),
         class_name="ry-wb",
@@ -72,7 +72,7 @@ def _place(row: rx.Var[DeliveryView]) -> rx.Component:
     pull = _linked(row, rx.el.span("Pull request ", row["pull_request"]))
     place = rx.cond(row["pull_request"] != "", pull, branch)
     commit = _linked(row, rx.el.small(row["commit"], class_name="sm ry-mono"))
-    return rx.el.div(place, rx.cond(row["commit"] != "", commit, rx.fragment()))
+    return rx.el.div(place, rx.cond(row["commit"] != "", commit))
 
 
 def _event(row: rx.Var[DeliveryView], is_open: rx.Var[bool]) -> rx.Component:
@@ -101,7 +101,7 @@ def _row(row: rx.Var[DeliveryView]) -> rx.Component:
         role="row",
         custom_attrs={"data-row": row["id"], "data-verdict": row["verdict"]},
     )
-    return rx.fragment(shown, rx.cond(is_open, _why(row), rx.fragment()), key=row["id"])
+    return rx.fragment(shown, rx.cond(is_open, _why(row)), key=row["id"])
 
 
 def _choice() -> rx.Component:
@@ -119,16 +119,11 @@ def _choice() -> rx.Component:
 def deliveries_panel() -> rx.Component:
     """The panel of deliveries: each event with its verdict and the reason."""
     none = empty("webhook", "No deliveries yet", "Each push and pull request shows up here with its verdict and why.")
-    foot = rx.el.div(
-        rx.el.span(class_name="grow"),
-        turns("Newer", "Older", State.turn, is_first=State.before.length() == 0, is_last=~State.has_older),
-        class_name="ry-foot",
-    )
-    shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), foot)
+    shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), older_foot(State))
     panel = settings_panel(
         "Deliveries",
         "What each event led to, and why. Kept for 30 days.",
         _choice(),
         rx.cond(State.deliveries.length() > 0, shown, none),
     )
-    return rx.cond(State.rows.length() > 0, panel, rx.fragment())
+    return rx.cond(State.rows.length() > 0, panel)

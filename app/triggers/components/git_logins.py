@@ -9,51 +9,41 @@ from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, dialog_acts, question
-from app.ui.feedback import empty, skeleton_rows
+from app.ui.feedback import empty
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
-from app.ui.panel import menu, menu_item, settings_panel
-from app.ui.table import cell, heads, table
+from app.ui.panel import settings_panel
+from app.ui.resource import Act, Column, row_menu, waiting_table
 
 State = GitLoginsState
-HEADS = (("Login", ""), ("Member", ""), ("Linked", ""), ("Actions", "r"))
 
 
-def _row(row: rx.Var[LoginView]) -> rx.Component:
-    name = rx.el.div(
+def _name(row: rx.Var[LoginView]) -> rx.Component:
+    return rx.el.div(
         rx.el.b(row["login"], class_name="ry-mono ry-medium ry-breaks"), rx.el.small(row["host"], class_name="sm")
     )
-    unlink = menu(
-        "More actions for " + row["name"].to(str), menu_item("unlink", "Unlink", State.ask_remove(row["id"].to(str)))
-    )
-    is_mine = row["is_mine"].to(bool)
-    return rx.el.tr(
-        cell(name, class_name="n-a wrap"),
-        cell(row["member"], class_name="wrap"),
-        cell(row["by"], class_name="mut hide-s"),
-        cell(rx.cond(SessionState.can_admin | is_mine, unlink, rx.fragment()), class_name="r n-b"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
+
+
+UNLINK = row_menu(
+    Act("unlink", "Unlink", State.ask_remove), may=lambda row: SessionState.can_admin | row["is_mine"].to(bool)
+)
+COLUMNS = (
+    Column("Login", _name, "n-a wrap"),
+    Column("Member", "member", "wrap"),
+    Column("Linked", "by", "mut hide-s"),
+    Column("Actions", UNLINK, "r n-b"),
+)
 
 
 def logins_panel() -> rx.Component:
     """The logins whose comments are commands."""
     link = rx.button(icon("link"), "Link login", on_click=State.add, variant="surface", color_scheme="gray")
-    none = empty(
-        "at-sign",
-        "No logins yet",
-        "Link your login, and commands in comments, such as /runyard plan, run as you.",
-        link,
-    )
+    text = "Link your login, and commands in comments, such as /runyard plan, run as you."
+    about = "Comments of these accounts on pull requests are commands, with the rights of their member."
+    none = empty("at-sign", "No logins yet", text, link)
     waiting = GitState.is_loading & (State.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(HEADS, 1), rx.foreach(State.rows, _row))
     return settings_panel(
-        "Logins",
-        "Comments of these accounts on pull requests are commands, with the rights of their member.",
-        link,
-        rx.cond(waiting | (State.rows.length() > 0), table("Logins", heads(*HEADS), rows, aria_busy=waiting), none),
+        "Logins", about, link, waiting_table(waiting, State.rows, "Logins", COLUMNS, none, skeleton=1)
     )
 
 
@@ -72,7 +62,7 @@ def _fields() -> list[rx.Component]:
     return [
         text_field("host", "Host", "github.com", State.errors, "Of the repositories' URLs.", class_name="ry-mono"),
         text_field("login", "Login", "", State.errors, "The name of the account there.", class_name="ry-mono"),
-        rx.cond(SessionState.can_admin, field("member", "Member", members, State.errors, who), rx.fragment()),
+        rx.cond(SessionState.can_admin, field("member", "Member", members, State.errors, who)),
     ]
 
 

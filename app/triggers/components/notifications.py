@@ -8,17 +8,15 @@ from app.triggers.components.marks import delivery_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
-from app.ui.dialog import question
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
-from app.ui.form.elements import check_field, field, problem_line, text_field
+from app.ui.form.elements import Fields, check_field, problem_line, text_field
 from app.ui.icons import icon
-from app.ui.panel import item_table, menu, menu_item, settings_panel
-from app.ui.table import cell, heads, table, turns
+from app.ui.panel import settings_panel
+from app.ui.resource import Act, Column, moment, mono, removal, resource_panel, row_menu, rows_table
+from app.ui.table import older_foot
 
 State = NotificationsState
-RULE_HEADS = (("Event", ""), ("Where", ""), ("Group", ""), ("Last delivery", ""), ("Actions", "r"))
-LOG_HEADS = (("Time", ""), ("Event", ""), ("Where", ""), ("Status", ""), ("Actions", "r"))
 STATUSES = {
     "any": "Any status",
     "PENDING": "Queued",
@@ -34,92 +32,75 @@ def _channel_mark(channel: rx.Var[str]) -> rx.Component:
     return rx.match(channel, *[(key, icon(name, class_name="mut")) for key, name in marks.items()], icon("webhook"))
 
 
+MENU = row_menu(
+    Act("pencil", "Edit", State.edit),
+    Act("circle-pause", "Switch off", lambda key: State.switch(key, False), lambda row: row["is_on"]),
+    Act("circle-play", "Switch on", lambda key: State.switch(key, True), lambda row: ~row["is_on"].to(bool)),
+    Act("trash-2", "Remove", State.ask_remove, is_danger=True),
+)
+
+
 def _rule_actions(row: rx.Var[RuleView]) -> rx.Component:
-    key = row["id"].to(str)
-    switch = rx.cond(
-        row["is_on"],
-        menu_item("circle-pause", "Switch off", State.switch(key, False)),
-        menu_item("circle-play", "Switch on", State.switch(key, True)),
-    )
-    acts = rx.el.span(
-        rx.button("Send test", on_click=State.test(key), **SURFACE),
-        menu(
-            "More actions for " + row["name"].to(str),
-            menu_item("pencil", "Edit", State.edit(key)),
-            switch,
-            rx.dropdown_menu.separator(),
-            menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
-        ),
-        class_name="ry-row c6",
-        style={"justify_content": "flex-end"},
-    )
-    return rx.cond(SessionState.can_admin, acts, rx.fragment())
+    test = rx.button("Send test", on_click=State.test(row["id"].to(str)), **SURFACE)
+    acts = rx.el.span(test, MENU(row), class_name="ry-row c6", style={"justify_content": "flex-end"})
+    return rx.cond(SessionState.can_admin, acts)
 
 
-def _rule(row: rx.Var[RuleView]) -> rx.Component:
-    where = rx.el.span(
+def _events(row: rx.Var[RuleView]) -> rx.Component:
+    off = rx.badge("off", color_scheme="gray", radius="full")
+    return rx.el.span(row["events"], rx.cond(row["is_on"], rx.fragment(), off), class_name="ry-row")
+
+
+def _where(row: rx.Var[RuleView]) -> rx.Component:
+    return rx.el.span(
         _channel_mark(row["channel"].to(str)),
         rx.el.span(row["channel_words"]),
         rx.el.span(row["hint"], class_name="mut ry-mono hide-s"),
         class_name="ry-row c6",
     )
-    off = rx.badge("off", color_scheme="gray", radius="full")
-    return rx.el.tr(
-        cell(
-            rx.el.span(row["events"], rx.cond(row["is_on"], rx.fragment(), off), class_name="ry-row"),
-            class_name="n-a wrap",
-        ),
-        cell(where, class_name="n-c"),
-        cell(
-            rx.cond(
-                row["path"] != "",
-                rx.el.span(row["path"], class_name="ry-mono"),
-                rx.el.span("All groups", class_name="mut"),
-            ),
-            class_name="hide-s",
-        ),
-        cell(delivery_mark(row["last"].to(str)), class_name="n-b"),
-        cell(_rule_actions(row), class_name="r hide-s"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
 
 
-def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
-    again = rx.button(row["act"], on_click=State.again(row["id"].to(str)), **SURFACE)
-    status = rx.el.span(
-        delivery_mark(row["status"].to(str)),
-        rx.el.span(row["why"], title=row["why"].to(str), class_name="ry-why ry-el hide-s"),
-        class_name="ry-row",
-    )
-    return rx.el.tr(
-        cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),
-        cell(row["title"], class_name="n-a"),
-        cell(row["channel"], class_name="mut hide-s"),
-        cell(status, class_name="n-b ry-rest"),
-        cell(row["why"], class_name="mut sm n-w only-s"),
-        cell(rx.cond(row["act"] != "", again, rx.fragment()), class_name="r hide-s"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
+def _group(row: rx.Var[RuleView]) -> rx.Component:
+    return rx.cond(row["path"] != "", mono("path")(row), rx.el.span("All groups", class_name="mut"))
+
+
+RULES = (
+    Column("Event", _events, "n-a wrap"),
+    Column("Where", _where, "n-c"),
+    Column("Group", _group, "hide-s"),
+    Column("Last delivery", lambda row: delivery_mark(row["last"].to(str)), "n-b"),
+    Column("Actions", _rule_actions, "r hide-s"),
+)
+
+
+def _status(row: rx.Var[DeliveryView]) -> rx.Component:
+    why = rx.el.span(row["why"], title=row["why"].to(str), class_name="ry-why ry-el hide-s")
+    return rx.el.span(delivery_mark(row["status"].to(str)), why, class_name="ry-row")
+
+
+def _again(row: rx.Var[DeliveryView]) -> rx.Component:
+    return rx.cond(row["act"] != "", rx.button(row["act"], on_click=State.again(row["id"].to(str)), **SURFACE))
+
+
+LOG = (
+    Column("Time", moment("at", clock_seconds), "mut num n-d"),
+    Column("Event", "title", "n-a"),
+    Column("Where", "channel", "mut hide-s"),
+    Column("Status", _status, "n-b ry-rest"),
+    Column("Note", "why", "mut sm n-w only-s"),
+    Column("Actions", _again, "r hide-s"),
+)
 
 
 def _log() -> rx.Component:
     none = empty("send", "Nothing sent yet", "Each message shows up here with its outcome, and stays for 30 days.")
-    shown = table("Deliveries", heads(*LOG_HEADS), rx.foreach(State.deliveries, _delivery))
-    foot = rx.el.div(
-        rx.el.span(State.deliveries.length(), " of ", State.total, class_name="num"),
-        rx.el.span(class_name="grow"),
-        turns("Newer", "Older", State.turn, is_first=State.before.length() == 0, is_last=~State.has_older),
-        class_name="ry-foot",
-    )
+    shown = rows_table("Deliveries", LOG, State.deliveries)
+    foot = older_foot(State, rx.el.span(State.deliveries.length(), " of ", State.total, class_name="num"))
     chosen = choice("Status", State.status, State.set_status, STATUSES)
     text = "Kept for 30 days. Up to 10 attempts over 16 hours, then it is given up; it can be sent again at any time."
     body = rx.cond(State.deliveries.length() > 0, rx.fragment(shown, foot), none)
     panel = settings_panel("Deliveries", text, rx.el.div(chosen, style={"min_width": "140px"}), body)
-    return rx.cond(SessionState.can_admin, panel, rx.fragment())
+    return rx.cond(SessionState.can_admin, panel)
 
 
 def _browser() -> rx.Component:
@@ -137,22 +118,15 @@ def _browser() -> rx.Component:
 
 def notification_panels() -> list[rx.Component]:
     """Rules, deliveries, and this browser."""
-    none = empty(
-        "bell",
-        "No rules yet",
-        rx.cond(
-            SessionState.can_admin,
-            "Create one to hear about approvals, failures and drift.",
-            "With one, approvals, failures and drift are sent to people. An admin can create it.",
-        ),
-        admin_button("Create rule", "plus", State.add),
+    add = admin_button("Create rule", "plus", State.add)
+    about = "Which events go where. Addresses and secrets can be replaced, never read."
+    text = rx.cond(
+        SessionState.can_admin,
+        "Create one to hear about approvals, failures and drift.",
+        "With one, approvals, failures and drift are sent to people. An admin can create it.",
     )
-    rules = settings_panel(
-        "Notifications",
-        "Which events go where. Addresses and secrets can be replaced, never read.",
-        admin_button("Create rule", "plus", State.add),
-        item_table(State, "Notification rules", RULE_HEADS, _rule, none),
-    )
+    none = empty("bell", "No rules yet", text, add)
+    rules = resource_panel(State, "Notifications", about, RULES, none, add=add, table="Notification rules")
     return [rules, _log(), _browser()]
 
 
@@ -163,39 +137,28 @@ def _event(key: str, words: str) -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    errors = State.errors
+    fields, errors = Fields(State), State.errors
     events = rx.el.div(*[_event(key, words) for key, words in EVENTS.items()], class_name="ry-two ry-tight")
-    wrong = problem_line("events", errors["events"])
     address = rx.cond(State.channel == "mail", "Write-only. An email address.", "Write-only. A public https address.")
     kept = rx.cond(State.is_new, address, "Write-only. Now " + State.chosen["hint"] + "; leave empty to keep it.")
-    secret = rx.input(
-        id="s-secret",
-        name="secret",
-        type="password",
-        placeholder=rx.cond(State.chosen["has_secret"], "Leave empty to keep it", "Leave empty for none"),
-        auto_complete="new-password",
-    )
+    where = choice("Where", State.channel, State.set_channel, CHANNELS, disabled=~State.is_new)
+    signs = "Write-only. Each message is signed with it."
     return [
         rx.el.div(
             rx.el.span("Events", class_name="ry-lab"),
             events,
-            rx.cond(errors.contains("events"), wrong, rx.fragment()),
+            rx.cond(errors.contains("events"), problem_line("events", errors["events"])),
             class_name="ry-f",
         ),
         rx.el.div(
-            rx.el.div(
-                rx.el.span("Where", class_name="ry-lab"),
-                choice("Where", State.channel, State.set_channel, CHANNELS, disabled=~State.is_new),
-                class_name="ry-f",
-            ),
-            text_field("path", "Group", State.chosen["path"], errors, "If empty, the whole organisation."),
+            rx.el.div(rx.el.span("Where", class_name="ry-lab"), where, class_name="ry-f"),
+            fields.text("path", "Group", "If empty, the whole organisation."),
             class_name="ry-two",
         ),
         text_field("address", "Address", "", errors, kept),
         rx.cond(
             State.channel == "webhook",
-            field("secret", "Signing secret", secret, errors, "Write-only. Each message is signed with it."),
-            rx.fragment(),
+            fields.secret("secret", "Signing secret", signs, State.chosen["has_secret"], none="for none"),
         ),
     ]
 
@@ -204,14 +167,8 @@ def notification_dialogs() -> list[rx.Component]:
     """The sheet, and the question before a rule is removed."""
     title = rx.cond(State.is_new, "Create rule", "Edit rule")
     about = "Sends a message when something happens."
+    gone = "It stops sending, and its address is deleted. The log of deliveries stays."
     return [
         form_sheet(State, title, about, rx.cond(State.is_new, "Create rule", "Save"), _fields()),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Remove ", State.removing_name, "?"),
-            text="It stops sending, and its address is deleted. The log of deliveries stays.",
-            act="Remove rule",
-            on_act=State.remove,
-            on_keep=State.keep,
-        ),
+        removal(State, "Remove", gone, "Remove rule"),
     ]

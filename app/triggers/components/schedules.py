@@ -4,8 +4,8 @@ import reflex as rx
 
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.triggers import TriggersState
-from app.ui.dialog import question
-from app.ui.form.elements import field, problem_line, text_field
+from app.ui.form.elements import Fields, field, problem_line
+from app.ui.resource import removal
 
 State = TriggersState
 OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}
@@ -46,32 +46,19 @@ def _line(key: str, value: rx.Var[str], on_change: rx.event.EventType[str], *, i
 
 
 def _fields() -> list[rx.Component]:
-    errors = State.errors
+    errors, follows = State.errors, "Follows daylight saving time."
     operation = choice("Operation", State.operation, State.set_operation, OPERATIONS)
+    where = {"class_name": "ry-mono", "placeholder": "platform/network"}
     return [
         rx.el.div(
             rx.el.div(rx.el.span("Operation", class_name="ry-lab"), operation, class_name="ry-f"),
-            text_field(
-                "path",
-                "Module or group",
-                State.chosen["path"],
-                errors,
-                "If empty, all modules.",
-                class_name="ry-mono",
-                placeholder="platform/network",
-            ),
+            Fields(State).text("path", "Module or group", "If empty, all modules.", **where),
             class_name="ry-two",
         ),
         rx.el.div(rx.el.span("When", class_name="ry-lab"), _kinds(), class_name="ry-f"),
         rx.el.div(
             field("cron", "Cron", _line("cron", State.cron, State.set_cron, is_mono=True), errors, State.words),
-            field(
-                "zone",
-                "Time zone",
-                _line("zone", State.zone, State.set_zone, is_mono=False),
-                errors,
-                "Follows daylight saving time.",
-            ),
+            field("zone", "Time zone", _line("zone", State.zone, State.set_zone, is_mono=False), errors, follows),
             class_name="ry-two",
         ),
         _times(),
@@ -85,12 +72,5 @@ def schedule_dialogs() -> list[rx.Component]:
         form_sheet(
             State, title, "Starts jobs at these times.", rx.cond(State.is_new, "Create schedule", "Save"), _fields()
         ),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Remove ", State.removing_name, "?"),
-            text="It starts no more jobs. The jobs that it started stay.",
-            act="Remove schedule",
-            on_act=State.remove,
-            on_keep=State.keep,
-        ),
+        removal(State, "Remove", "It starts no more jobs. The jobs that it started stay.", "Remove schedule"),
     ]

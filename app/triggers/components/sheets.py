@@ -16,7 +16,7 @@ def form_sheet(state: Any, title: Any, about: str, act: Any, fields: Sequence[rx
     form = rx.form(
         rx.el.div(*fields, class_name="ry-sb"),
         rx.el.div(
-            rx.cond(state.errors.length() > 0, wrong, rx.fragment()),
+            rx.cond(state.errors.length() > 0, wrong),
             rx.el.span(class_name="grow"),
             leave,
             rx.button(act, type="submit", color_scheme="gray", high_contrast=True),

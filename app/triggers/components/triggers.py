@@ -1,5 +1,7 @@
 """Triggers: one table of pushes, pull requests and schedules, each with its last event."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import SessionState
@@ -9,25 +11,13 @@ from app.triggers.view.triggers import KINDS, TriggerView
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.icons import icon
-from app.ui.panel import item_table, link_button, menu, menu_item, settings_panel
-from app.ui.table import cell, page_foot, search_box, show_all
+from app.ui.panel import link_button
+from app.ui.resource import Act, Column, resource_panel, row_menu
+from app.ui.table import page_foot, search_box, show_all
 
 State = TriggersState
-HEADS = (("On", ""), ("Starts", ""), ("When", ""), ("Last event", ""), ("Actions", "r"))
 ABOUT = "Pushes, pull requests and schedules that start jobs. A schedule skips a module whose last job has not ended."
 GIT = "/dashboard/settings/git"
-
-
-def _menu(row: rx.Var[TriggerView]) -> rx.Component:
-    key = row["id"].to(str)
-    entries = menu(
-        "More actions for " + row["name"].to(str),
-        menu_item("pencil", "Edit", State.edit(key)),
-        menu_item("play", "Run now", State.run_now(key)),
-        rx.dropdown_menu.separator(),
-        menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
-    )
-    return rx.cond((row["kind"] == "schedule") & SessionState.can_operate, entries, rx.fragment())
 
 
 def _switch(row: rx.Var[TriggerView]) -> rx.Component:
@@ -43,7 +33,7 @@ def _switch(row: rx.Var[TriggerView]) -> rx.Component:
 
 
 def _small(text: rx.Var[str], class_name: str = "sm ry-breaks") -> rx.Component:
-    return rx.cond(text != "", rx.el.small(text, class_name=class_name), rx.fragment())
+    return rx.cond(text != "", rx.el.small(text, class_name=class_name))
 
 
 def _starts(row: rx.Var[TriggerView]) -> rx.Component:
@@ -60,36 +50,42 @@ def _when(row: rx.Var[TriggerView]) -> rx.Component:
 
 def _linked(text: rx.Var[str], href: rx.Var[str]) -> rx.Component:
     link = rx.link(text, href=href, class_name="ry-a num")
-    return rx.cond(text != "", rx.fragment(" · ", rx.cond(href != "", link, text)), rx.fragment())
+    return rx.cond(text != "", rx.fragment(" · ", rx.cond(href != "", link, text)))
 
 
 def _last(row: rx.Var[TriggerView]) -> rx.Component:
     facts = rx.el.small(
         ago(row["at"].to(str)),
         _linked(row["event"].to(str), row["event_href"].to(str)),
-        rx.cond(row["job"] != "", _linked("job " + row["job"].to(str), row["job_href"].to(str)), rx.fragment()),
-        rx.cond(row["why_href"] != "", _linked(rx.Var.create("delivery"), row["why_href"].to(str)), rx.fragment()),
+        rx.cond(row["job"] != "", _linked("job " + row["job"].to(str), row["job_href"].to(str))),
+        rx.cond(row["why_href"] != "", _linked(rx.Var.create("delivery"), row["why_href"].to(str))),
         class_name="sm",
     )
     return rx.el.div(
-        rx.cond(row["last"] != "", trigger_mark(row["last"].to(str)), rx.fragment()),
-        rx.cond(row["at"] != "", facts, rx.fragment()),
+        rx.cond(row["last"] != "", trigger_mark(row["last"].to(str))),
+        rx.cond(row["at"] != "", facts),
         _small(row["last_note"].to(str)),
         custom_attrs={"data-testid": "last-event"},
     )
 
 
-def _row(row: rx.Var[TriggerView]) -> rx.Component:
-    return rx.el.tr(
-        cell(_switch(row), class_name="hide-s"),
-        cell(_starts(row), class_name="n-a wrap"),
-        cell(_when(row), class_name="n-c wrap"),
-        cell(_last(row), class_name="n-w wrap"),
-        cell(_menu(row), class_name="r n-b"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"], "data-kind": row["kind"]},
-    )
+ACTS = row_menu(
+    Act("pencil", "Edit", State.edit),
+    Act("play", "Run now", State.run_now),
+    Act("trash-2", "Remove", State.ask_remove, is_danger=True),
+    may=lambda row: (row["kind"] == "schedule") & SessionState.can_operate,
+)
+COLUMNS = (
+    Column("On", _switch, "hide-s"),
+    Column("Starts", _starts, "n-a wrap"),
+    Column("When", _when, "n-c wrap"),
+    Column("Last event", _last, "n-w wrap"),
+    Column("Actions", ACTS, "r n-b"),
+)
+
+
+def _mark(row: rx.Var[TriggerView]) -> dict[str, Any]:
+    return {"data-row": row["id"], "data-kind": row["kind"]}
 
 
 def _bar() -> rx.Component:
@@ -120,11 +116,6 @@ def _none() -> rx.Component:
 def triggers_panel() -> rx.Component:
     """All triggers of the organisation."""
     create = rx.button(icon("plus"), "Create schedule", on_click=State.add(""), color_scheme="gray", high_contrast=True)
-    return settings_panel(
-        "Triggers",
-        ABOUT,
-        rx.cond(SessionState.can_operate, create, rx.fragment()),
-        _bar(),
-        item_table(State, "Triggers", HEADS, _row, _none()),
-        rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total), rx.fragment()),
-    )
+    foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
+    add = rx.cond(SessionState.can_operate, create)
+    return resource_panel(State, "Triggers", ABOUT, COLUMNS, _none(), _bar(), add=add, mark=_mark, foot=foot)

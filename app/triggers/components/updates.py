@@ -44,7 +44,7 @@ def _window() -> rx.Component:
         rx.el.div(
             rx.el.span("A window begins on", class_name="ry-lab"),
             rx.el.div(*days, class_name="ry-row wrap"),
-            rx.cond(errors.contains("days"), wrong, rx.fragment()),
+            rx.cond(errors.contains("days"), wrong),
             class_name="ry-f",
         ),
         rx.el.div(
@@ -69,7 +69,6 @@ def updates_panel() -> rx.Component:
     next_window = rx.cond(
         State.next_window != "",
         rx.el.span("Next window ", date(State.next_window), ". ", custom_attrs={"data-testid": "next-window"}),
-        rx.fragment(),
     )
     acts = rx.el.div(
         rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~SessionState.can_admin),
@@ -78,7 +77,7 @@ def updates_panel() -> rx.Component:
     )
     form = rx.form(
         modes,
-        rx.cond(State.mode == "WINDOW", _window(), rx.fragment()),
+        rx.cond(State.mode == "WINDOW", _window()),
         acts,
         key=State.revision.to_string(),
         on_submit=State.save,

@@ -66,10 +66,10 @@ def work_buttons() -> rx.Component:
         button("file-search", "Plan all", State.start("PLAN")),
         button("play", "Apply all in order", State.ask("APPLY")),
         button("search-check", "Check all for drift", State.start("DRIFT")),
-        rx.cond(SessionState.can_admin, destroy, rx.fragment()),
+        rx.cond(SessionState.can_admin, destroy),
         _ask_apply(),
     )
-    return rx.cond(SessionState.can_operate, acts, rx.fragment())
+    return rx.cond(SessionState.can_operate, acts)
 
 
 def _failure(one: rx.Var[FailureView]) -> rx.Component:
@@ -94,7 +94,7 @@ def _waits(row: rx.Var[SetView]) -> rx.Component:
         class_name="ry-pb ry-waits",
         custom_attrs={"data-testid": "set-waits"},
     )
-    return rx.cond(lines.length() > 0, why, rx.fragment())
+    return rx.cond(lines.length() > 0, why)
 
 
 def _set(row: rx.Var[SetView]) -> rx.Component:
@@ -115,12 +115,11 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     changed = rx.cond(
         row["changes_href"] != "",
         rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
-        rx.fragment(),
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
     acts = rx.el.div(
-        rx.cond(row["can_retry"], retry, rx.fragment()),
-        rx.cond(row["is_running"], cancel, rx.fragment()),
+        rx.cond(row["can_retry"], retry),
+        rx.cond(row["is_running"], cancel),
         class_name="ry-acts",
         style={"flex_wrap": "nowrap"},
     )
@@ -133,15 +132,15 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
             ),
             rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
             rx.el.span(class_name="grow"),
-            rx.cond(row["review_href"] != "", review, rx.fragment()),
+            rx.cond(row["review_href"] != "", review),
             # An empty row of buttons would leave its gap.
-            rx.cond(SessionState.can_operate & (row["can_retry"] | row["is_running"]), acts, rx.fragment()),
+            rx.cond(SessionState.can_operate & (row["can_retry"] | row["is_running"]), acts),
             class_name="ry-ph wrap",
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
         rx.el.ul(rx.foreach(row["failures"].to(list[FailureView]), _failure), class_name="ry-list"),
         _waits(row),
-        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), changed, class_name="ry-foot"), rx.fragment()),
+        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), changed, class_name="ry-foot")),
         class_name="ry-panel",
         aria_label=row["title"].to(str),
         key=row["id"],
@@ -172,7 +171,7 @@ def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
 def path_schedules() -> rx.Component:
     """The schedules of the path and of the groups above it."""
     link = rx.link("Create", href="/dashboard/settings/triggers", size="1")
-    create = rx.cond(SessionState.can_operate, link, rx.fragment())
+    create = rx.cond(SessionState.can_operate, link)
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")
     return rx.el.section(

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.page import LivePage
-from app.project.errors import AppError, NotThere
+from app.project.errors import NotThere
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 from app.triggers.view.change import ChangeView, build, reviewable
@@ -37,14 +36,6 @@ class ChangeState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         self._assign("change", build(await self._rpc("git_change", self._which)))
 
-    async def _act(self, function: str, arguments: dict[str, Any], said: str) -> rx.event.EventSpec:
-        try:
-            await self._rpc(function, arguments)
-            self._assign("change", build(await self._rpc("git_change", self._which)))
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said)
-
     @rx.event
     async def plan_again(self) -> rx.event.EventSpec | None:
         """Read the pull request and plan it again."""
@@ -64,11 +55,8 @@ class ChangeState(LivePage, rx.State):
         """Approve or reject every plan of the pull request that has changes."""
         if decision not in ("approve", "reject") or "p_number" not in self._which:
             return None
-        try:
-            jobs = reviewable(await self._rpc("git_change", self._which))
-            for job in jobs:
-                await self._rpc("approve_job", {"p_job": job, "p_decision": decision})
-            self._assign("change", build(await self._rpc("git_change", self._which)))
-        except AppError as error:
-            return say_error(error)
+        jobs = reviewable(await self._rpc("git_change", self._which))
+        for job in jobs:
+            await self._rpc("approve_job", {"p_job": job, "p_decision": decision})
+        self._assign("change", build(await self._rpc("git_change", self._which)))
         return rx.toast.success("Reviewed. It counts after the merge, where the change is the same.")

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
-from app.live.item_form import Items
-from app.project.errors import AppError
+from app.live.item_form import Items, Removal
+from app.live.page import LogPages
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
@@ -29,18 +28,17 @@ EVERY = "any"
 PAGE = 20
 
 
-class GitState(Items, rx.State):
+class GitState(Items, LogPages, rx.State):
     """Two tables, a form, and the webhook whose secret is being shown."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "git_logins", "modules"})
     EMPTY: ClassVar[ConnectionView] = NEW
+    REMOVAL = Removal("disconnect_repository", "p_connection", "Disconnected {}")
 
     rows: list[ConnectionView] = []
     deliveries: list[DeliveryView] = []
     only: str = EVERY
     unfolded: str = ""
-    has_older: bool = False
-    before: list[str] = []
     chosen: ConnectionView = NEW
     provider: str = "github"
     poll: str = "300"
@@ -51,8 +49,8 @@ class GitState(Items, rx.State):
     shown_steps: list[str] = []
 
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing, self.replacing, self.shown_id = False, "", "", ""
+        await super()._prepare(session)
+        self.replacing = self.shown_id = ""
         self.only, self.before, self.unfolded = EVERY, [], ""
         named = str(self.router.url.query_parameters.get("delivery", ""))
         if re.fullmatch(r"[0-9]{1,18}", named):
@@ -69,10 +67,9 @@ class GitState(Items, rx.State):
         await (await self.get_state(GitLoginsState))._read()
 
     async def _read_deliveries(self, org: str) -> None:
-        before = int(self.before[-1]) if self.before else None
         only = None if self.only == EVERY else self.only
         # One more than a page shows whether there are older ones.
-        args = {"p_org": org, "p_connection": only, "p_before": before, "p_limit": PAGE + 1}
+        args = {"p_org": org, "p_connection": only, "p_before": self._before(), "p_limit": PAGE + 1}
         found = await self._rpc("list_git_deliveries", args)
         self._assign("deliveries", [build_delivery(row) for row in found[:PAGE]])
         self._assign("has_older", len(found) > PAGE)
@@ -81,15 +78,6 @@ class GitState(Items, rx.State):
     async def show_only(self, key: str) -> None:
         """Show the deliveries of one repository, or of all."""
         self.only, self.before, self.unfolded = key if self._find(key) else EVERY, [], ""
-        await self._again()
-
-    @rx.event
-    async def turn(self, step: int) -> None:
-        """Turn to older or newer deliveries."""
-        if step > 0 and self.deliveries:
-            self.before = [*self.before, self.deliveries[-1]["id"]]
-        elif step < 0:
-            self.before = self.before[:-1]
         await self._again()
 
     @rx.event
@@ -122,15 +110,11 @@ class GitState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> Any:
         """Connect a repository and show its webhook once, or save how often it is read."""
         checked = check_form(form, self.provider, self.poll, is_new=self.is_new)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
-        try:
-            spec = checked.spec | await self._token(form)
-            answer = await (self._connect(spec) if self.is_new else self._update(spec))
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        spec = checked.spec | await self._token(form)
+        answer = await (self._connect(spec) if self.is_new else self._update(spec))
+        await self._again()
         self.is_open = False
         return answer
 
@@ -185,11 +169,8 @@ class GitState(Items, rx.State):
         if found is None:
             return None
         secret = new_secret(found["provider"])
-        try:
-            spec = {"webhook_secret": await self._sealed(secret)}
-            row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
-        except AppError as error:
-            return say_error(error)
+        spec = {"webhook_secret": await self._sealed(secret)}
+        row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
         return self._reveal(row, secret)
 
     @rx.event
@@ -203,14 +184,5 @@ class GitState(Items, rx.State):
         """Read a repository on a runner now."""
         if self._find(key) is None:
             return None
-        try:
-            job = await self._rpc("poll_repository", {"p_connection": key})
-        except AppError as error:
-            return say_error(error)
+        job = await self._rpc("poll_repository", {"p_connection": key})
         return rx.toast.info("Poll queued", description=f"Job #{job['number']} reads the repository.")
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Disconnect a repository."""
-        key, name, self.removing = self.removing, self.removing_name, ""
-        return await self._act("disconnect_repository", {"p_connection": key}, f"Disconnected {name}") if key else None

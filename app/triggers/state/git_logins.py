@@ -4,9 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.item_form import OpenForm
-from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
 
@@ -45,15 +43,12 @@ class GitLoginsState(OpenForm, rx.State):
             return None
         args = {"p_org": await self._org_id(), "p_host": host, "p_login": login}
         member = str(form.get("member") or ME)
-        try:
-            if member == ME:
-                made = await self._rpc("request_git_link", args)
-                self.comment, self.comment_login = str(made["comment"]), str(made["login"])
-            else:
-                await self._rpc("link_git_login", {**args, "p_user": member})
-            await self._read()
-        except AppError as error:
-            return say_error(error)
+        if member == ME:
+            made = await self._rpc("request_git_link", args)
+            self.comment, self.comment_login = str(made["comment"]), str(made["login"])
+        else:
+            await self._rpc("link_git_login", {**args, "p_user": member})
+        await self._read()
         self.is_open = False
         return None if member == ME else rx.toast.success("Linked")
 
@@ -80,9 +75,6 @@ class GitLoginsState(OpenForm, rx.State):
         if found is None:
             return None
         args = {"p_org": await self._org_id(), "p_host": found["host"], "p_login": found["login"]}
-        try:
-            await self._rpc("unlink_git_login", args)
-            await self._read()
-        except AppError as error:
-            return say_error(error)
+        await self._rpc("unlink_git_login", args)
+        await self._read()
         return rx.toast.success("Unlinked")

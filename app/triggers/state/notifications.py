@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
-from app.live.item_form import Items
+from app.live.item_form import Items, Removal
+from app.live.page import LogPages
 from app.project.errors import AppError, Refused
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
@@ -37,27 +37,26 @@ class BadAddress(AppError):
     """Messages cannot be sent there: its field shows why."""
 
 
-class NotificationsState(Items, rx.State):
+class NotificationsState(Items, LogPages, rx.State):
     """Two tables and a form."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
     EMPTY: ClassVar[RuleView] = NEW
+    REMOVAL = Removal("remove_notification_rule", "p_rule", "Rule removed")
 
     rows: list[RuleView] = []
     deliveries: list[DeliveryView] = []
     total: int = 0
     attempts: int = 0
     status: str = "any"
-    has_older: bool = False
-    before: list[str] = []
     chosen: RuleView = NEW
     channel: str = "webhook"
     events: list[str] = []
     is_browser_on: bool = False
 
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing, self.before = False, "", []
+        await super()._prepare(session)
+        self.before = []
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rules = await self._rpc("list_notification_rules", {"p_org": store.org_id})
@@ -67,8 +66,7 @@ class NotificationsState(Items, rx.State):
 
     async def _read_log(self, org: str) -> None:
         status = None if self.status == "any" else self.status
-        before = int(self.before[-1]) if self.before else None
-        args = {"p_org": org, "p_status": status, "p_before": before, "p_limit": PAGE}
+        args = {"p_org": org, "p_status": status, "p_before": self._before(), "p_limit": PAGE}
         page = await self._rpc("list_deliveries", args)
         self._assign("attempts", int(page["attempts"]))
         self._assign("total", int(page["total"]))
@@ -96,15 +94,6 @@ class NotificationsState(Items, rx.State):
         self.status, self.before = value, []
         await self._again()
 
-    @rx.event
-    async def turn(self, step: int) -> None:
-        """Turn to older or newer deliveries."""
-        if step > 0 and self.deliveries:
-            self.before = [*self.before, self.deliveries[-1]["id"]]
-        elif step < 0:
-            self.before = self.before[:-1]
-        await self._again()
-
     def _fill(self, chosen: RuleView, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
@@ -125,8 +114,7 @@ class NotificationsState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Seal the address, and store the rule."""
         checked = check_form(form, self.channel, self.events, is_new=self.is_new)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
         try:
             await self._save(checked.spec | await self._sealed(form))
@@ -134,8 +122,6 @@ class NotificationsState(Items, rx.State):
         except BadAddress as error:
             self.errors = {"address": f"{error.message} {error.hint}"}
             return None
-        except AppError as error:
-            return say_error(error)
         self.is_open = False
         return rx.toast.success("Rule created" if self.is_new else "Saved")
 
@@ -172,9 +158,3 @@ class NotificationsState(Items, rx.State):
     async def again(self, key: str) -> rx.event.EventSpec | None:
         """Send a message again."""
         return await self._act("redeliver", {"p_delivery": int(key)}, "Queued") if key.isdigit() else None
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Remove a rule."""
-        key, self.removing = self.removing, ""
-        return await self._act("remove_notification_rule", {"p_rule": key}, "Rule removed") if key else None

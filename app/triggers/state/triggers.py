@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 import reflex as rx
 
 from app.frame.route import say_in_address
-from app.frame.session import say_error
-from app.live.item_form import Items
+from app.live.item_form import Items, Removal
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
@@ -31,6 +30,8 @@ RENEW_SECONDS = 1.0
 class TriggersState(Items, rx.State):
     """The table of triggers, and the form of a schedule."""
 
+    REMOVAL = Removal("remove_schedule", "p_schedule", "Schedule removed")
+
     rows: list[TriggerView] = []
     total: int = 0
     search: str = ""
@@ -53,8 +54,8 @@ class TriggersState(Items, rx.State):
         )
 
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing, self.page_number = False, "", 0
+        await super()._prepare(session)
+        self.page_number = 0
         asked = self.router.url.query_parameters
         self.search, self.only = str(asked.get("search", ""))[:100], "any"
         if asked.get("kind") in triggers.KINDS:
@@ -161,17 +162,13 @@ class TriggersState(Items, rx.State):
         """Check the form and let the database take it."""
         whole = {**form, "type": self.operation, "cron": self.cron, "zone": self.zone}
         checked = check_form(whole)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
-        try:
-            if self.is_new:
-                await self._rpc("create_schedule", {"p_org": await self._org_id(), "p_spec": checked.spec})
-            else:
-                await self._rpc("update_schedule", {"p_schedule": self.chosen["id"], "p_spec": checked.spec})
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        if self.is_new:
+            await self._rpc("create_schedule", {"p_org": await self._org_id(), "p_spec": checked.spec})
+        else:
+            await self._rpc("update_schedule", {"p_schedule": self.chosen["id"], "p_spec": checked.spec})
+        await self._again()
         self.is_open = False
         return rx.toast.success("Schedule created" if self.is_new else "Saved. Applies to future jobs.")
 
@@ -184,12 +181,6 @@ class TriggersState(Items, rx.State):
     async def run_now(self, key: str) -> rx.event.EventSpec | None:
         """Run a schedule now."""
         return await self._act("run_schedule", {"p_schedule": key}, "Started")
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Remove a schedule."""
-        key, self.removing = self.removing, ""
-        return await self._act("remove_schedule", {"p_schedule": key}, "Schedule removed") if key else None
 
 
 def _rows(held: Held) -> list[TriggerView]:

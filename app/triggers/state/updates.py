@@ -4,9 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.live.page import LivePage
-from app.project.errors import AppError
 from app.project.store import Changed, OrgStore
 from app.triggers.view.updates import DAYS, check_form, hint_of
 
@@ -56,9 +54,6 @@ class UpdatesState(LivePage, rx.State):
         self.errors = checked.errors
         if checked.errors:
             return None
-        try:
-            args = {"p_org": await self._org_id(), "p_spec": checked.spec}
-            self._take(await self._rpc("set_update_policy", args))
-        except AppError as error:
-            return say_error(error)
+        args = {"p_org": await self._org_id(), "p_spec": checked.spec}
+        self._take(await self._rpc("set_update_policy", args))
         return rx.toast.success("Saved")

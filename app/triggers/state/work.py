@@ -8,7 +8,7 @@ from typing import Any
 import reflex as rx
 import structlog
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.project.errors import AppError, SignedOut
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
@@ -109,10 +109,7 @@ class WorkState(AppState, rx.State):
 
     async def _act(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:
         was_running = self.is_running
-        try:
-            await self._rpc(name, args)
-        except AppError as error:
-            return say_error(error)
+        await self._rpc(name, args)
         follow = await self.poll(self.path)
         # One that is followed already is not followed twice.
         return None if was_running else follow

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -63,30 +64,44 @@ class ChangeView(TypedDict):
 def build(answer: Row | None) -> ChangeView:
     """Read the answer of git_change; none is a page that is not loaded yet."""
     found = answer or {}
-    pull, git, connection = (found.get(name) or {} for name in ("pull", "git", "connection"))
+    pull, git = (found.get(name) or {} for name in ("pull", "git"))
     is_pull = bool(git.get("pull_request") or not found.get("git")) and bool(pull.get("number"))
-    rows = list(found.get("rows") or [])
-    report = found.get("report") or {}
-    is_open = is_pull and bool(pull.get("is_open"))
+    is_open, rows = is_pull and bool(pull.get("is_open")), found.get("rows") or []
+    return read(
+        ChangeView,
+        {"state": "pending", **(found.get("report") or {})},
+        title=_title(found, pull, git, is_pull),
+        place=_place(pull, git, is_pull),
+        author=git.get("author") or pull.get("sender"),
+        note=_note(found, pull, is_open),
+        is_open_pull=is_open,
+        **_origin(found, str(pull["number"]) if is_pull else ""),
+        **_acts(rows, is_open=is_open, is_fork=bool(pull.get("is_fork"))),
+        rows=list(map(_module, rows)),
+        deliveries=list(map(_delivery, found.get("deliveries") or [])),
+        reports=list(map(_report, found.get("reports") or [])),
+    )
+
+
+def _origin(found: Row, number: str) -> dict[str, str]:
+    """Name the repository and the commit, and where the provider shows them."""
+    connection, commit = found.get("connection") or {}, str(found.get("commit") or "")
     return {
-        "title": _title(found, pull, git, is_pull),
-        "state": str(report.get("state") or "pending"),
-        "description": str(report.get("description") or ""),
-        "repository": str(connection.get("repository") or ""),
-        "place": _place(pull, git, is_pull),
-        "head": str(found.get("commit") or "")[:7],
-        "base": str(git.get("base_commit") or "")[:7] if is_pull else "",
-        "author": str(git.get("author") or pull.get("sender") or ""),
-        "modes": [MODES[mode] for mode in MODES if mode in {row.get("apply") for row in rows}],
-        "note": _note(found, pull, is_open),
-        "href": provider_href(connection, str(pull["number"]) if is_pull else "", str(found.get("commit") or "")),
+        "repository": connection.get("repository") or "",
+        "head": commit[:7],
+        "base": str((found.get("git") or {}).get("base_commit") or "")[:7] if number else "",
+        "href": provider_href(connection, number, commit),
         "provider": PROVIDERS.get(str(connection.get("provider")), ""),
-        "is_open_pull": is_open,
-        "can_apply": is_open and any(_is_planned(row) and row.get("apply") == "before_merge" for row in rows),
-        "can_review": is_open and not pull.get("is_fork") and any(_is_planned(row) for row in rows),
-        "rows": [_module(row) for row in rows],
-        "deliveries": [_delivery(row) for row in found.get("deliveries") or []],
-        "reports": [_report(row) for row in found.get("reports") or []],
+    }
+
+
+def _acts(rows: list[Row], *, is_open: bool, is_fork: bool) -> dict[str, Any]:
+    """Describe when its modules are applied, and decide what can be done with its plans now."""
+    modes, planned = {row.get("apply") for row in rows}, [row for row in rows if is_open and _is_planned(row)]
+    return {
+        "modes": [words for mode, words in MODES.items() if mode in modes],
+        "can_apply": any(row.get("apply") == "before_merge" for row in planned),
+        "can_review": bool(planned) and not is_fork,
     }
 
 
@@ -128,36 +143,28 @@ def _module(row: Row) -> ChangedModule:
         "Locked to this pull request" if row.get("is_locked") else "",
         count(reviews, "review") if reviews else "",
     ]
-    return {
-        "path": str(row["path"]),
-        "result": str(row.get("result") or "waits").capitalize(),
-        "state": str(row.get("state") or "pending"),
-        "counts": f"+{counts[0]} ~{counts[1]} −{counts[2]}" if any(counts) else "",
-        "job": int(row.get("job") or 0),
-        "began_at": str(row.get("started_at") or ""),
-        "ended_at": str(row.get("finished_at") or ""),
-        "note": " · ".join(note for note in notes if note),
-    }
+    return read(
+        ChangedModule,
+        row,
+        result=(row.get("result") or "waits").capitalize(),
+        state=row.get("state") or "pending",
+        counts=f"+{counts[0]} ~{counts[1]} −{counts[2]}" if any(counts) else "",
+        began_at=row.get("started_at"),
+        ended_at=row.get("finished_at"),
+        note=" · ".join(note for note in notes if note),
+    )
 
 
 def _delivery(row: Row) -> ChangeEvent:
     words = " ".join(str(row.get(name) or "").replace("_", " ") for name in ("event", "action")).strip().capitalize()
-    return {
-        "key": str(row["id"]),
-        "at": str(row.get("received_at") or ""),
-        "words": str(row.get("reason") or "A runner reads the repository first."),
-        "detail": words,
-    }
+    reason = row.get("reason") or "A runner reads the repository first."
+    return read(ChangeEvent, row, key=row["id"], at=row.get("received_at"), words=reason, detail=words)
 
 
 def _report(row: Row) -> ChangeEvent:
     is_sent = row.get("status") == "DELIVERED"
-    return {
-        "key": str(row["title"]),
-        "at": str(row.get("at") or ""),
-        "words": str(row["title"]),
-        "detail": "Sent" if is_sent else f"Not sent yet: {row.get('note') or 'it waits'}",
-    }
+    detail = "Sent" if is_sent else f"Not sent yet: {row.get('note') or 'it waits'}"
+    return read(ChangeEvent, row, key=row["title"], words=row["title"], detail=detail)
 
 
 def provider_href(connection: Row, number: str, commit: str) -> str:

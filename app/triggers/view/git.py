@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -107,22 +108,21 @@ def build_connection(row: Row) -> ConnectionView:
     """Read a connection."""
     provider, poll = str(row.get("provider") or "github"), str(row.get("poll_seconds", 300))
     status, why = connection_status(row)
-    return {
-        "id": str(row.get("id") or ""),
-        "name": str(row.get("repository") or ""),
-        "provider": provider,
-        "provider_words": PROVIDERS.get(provider, provider),
-        "base_url": str(row.get("base_url") or ""),
-        "has_token": bool(row.get("has_token")),
-        "reports": _reports(row, provider),
-        "modules": count(len(row.get("modules") or []), "module"),
-        "status": status,
-        "why": why,
-        "delivered_at": str(row.get("last_delivery_at") or ""),
-        "read_at": str(row.get("resolved_at") or ""),
-        "poll": poll,
-        "poll_words": "not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
-    }
+    return read(
+        ConnectionView,
+        row,
+        name=row.get("repository"),
+        provider=provider,
+        provider_words=PROVIDERS.get(provider, provider),
+        reports=_reports(row, provider),
+        modules=count(len(row.get("modules") or []), "module"),
+        status=status,
+        why=why,
+        delivered_at=row.get("last_delivery_at"),
+        read_at=row.get("resolved_at"),
+        poll=poll,
+        poll_words="not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
+    )
 
 
 def _reports(row: Row, provider: str) -> str:
@@ -158,23 +158,20 @@ def build_delivery(row: Row) -> DeliveryView:
     """Read a delivery."""
     pull, ref = row.get("pull_request"), str(row.get("ref") or "")
     repository = str(row.get("repository") or "")
-    return {
-        "id": str(row["id"]),
-        "at": str(row.get("received_at") or ""),
-        "event": _event(row),
-        "repository": repository,
-        "short": repository.partition("/")[2],
-        "ref": ref.removeprefix("refs/heads/").removeprefix("refs/"),
-        "commit": str(row.get("after_commit") or "")[:7],
-        "pull_request": f"#{pull}" if pull else "",
-        "sender": str(row.get("sender") or ""),
-        "verdict": str(row.get("verdict") or ""),
-        "reason": str(row.get("reason") or "A runner reads the repository first."),
-        "job": int(row.get("job_number") or 0),
-        "jobs": [int(number) for number in row.get("jobs") or []],
-        "change": change_href(row),
-        "modules": [_module(module) for module in row.get("modules") or []],
-    }
+    return read(
+        DeliveryView,
+        row,
+        at=row.get("received_at"),
+        event=_event(row),
+        short=repository.partition("/")[2],
+        ref=ref.removeprefix("refs/heads/").removeprefix("refs/"),
+        commit=(row.get("after_commit") or "")[:7],
+        pull_request=f"#{pull}" if pull else "",
+        reason=row.get("reason") or "A runner reads the repository first.",
+        job=row.get("job_number"),
+        change=change_href(row),
+        modules=[read(ModuleVerdict, module) for module in row.get("modules") or []],
+    )
 
 
 def change_href(row: Row) -> str:
@@ -187,10 +184,6 @@ def _event(row: Row) -> str:
     event, action = str(row.get("event") or ""), str(row.get("action") or "")
     words = EVENTS.get(event, event.replace("_", " ").capitalize())
     return f"{words}, {action.replace('_', ' ')}" if action else words
-
-
-def _module(module: Row) -> ModuleVerdict:
-    return {name: str(module.get(name) or "") for name in ("path", "verdict", "reason")}  # type: ignore[return-value]
 
 
 def check_form(raw: object, provider: str, poll: str, *, is_new: bool) -> Checked:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 EVENTS = {
@@ -51,35 +52,34 @@ class DeliveryView(TypedDict):
 
 def build_rule(row: Row) -> RuleView:
     """Read a rule's row."""
-    channel = str(row.get("channel") or "webhook")
-    keys = [str(each) for each in row.get("events") or []]
-    return {
-        "id": str(row.get("id") or ""),
-        "name": f"{CHANNELS.get(channel, channel)} {row.get('address_hint') or ''}",
-        "events": ", ".join(EVENTS.get(key, key) for key in keys),
-        "event_keys": keys,
-        "channel": channel,
-        "channel_words": CHANNELS.get(channel, channel),
-        "hint": str(row.get("address_hint") or ""),
-        "path": str(row.get("path") or ""),
-        "is_on": bool(row.get("is_on", True)),
-        "has_secret": bool(row.get("has_secret")),
-        "last": _status(row.get("last_delivery") or {}),
-    }
+    channel, keys = row.get("channel") or "webhook", row.get("events") or []
+    words = CHANNELS.get(channel, channel)
+    return read(
+        RuleView,
+        row,
+        name=f"{words} {row.get('address_hint') or ''}",
+        events=", ".join(EVENTS.get(key, key) for key in keys),
+        event_keys=keys,
+        channel=channel,
+        channel_words=words,
+        hint=row.get("address_hint"),
+        is_on=row.get("is_on", True),
+        last=_status(row.get("last_delivery") or {}),
+    )
 
 
 def build_delivery(row: Row, attempts: int) -> DeliveryView:
     """Read a delivery: status, attempt, and what comes next."""
     status = _status(row)
-    return {
-        "id": str(row["id"]),
-        "at": str(row.get("created_at") or ""),
-        "title": str(row.get("title") or ""),
-        "channel": {**CHANNELS, "git": "Repository"}.get(str(row.get("channel")), ""),
-        "status": status,
-        "why": _why(row, status, attempts),
-        "act": {"RETRYING": "Retry now", "FAILED": "Send again"}.get(status, ""),
-    }
+    return read(
+        DeliveryView,
+        row,
+        at=row.get("created_at"),
+        channel={**CHANNELS, "git": "Repository"}.get(str(row.get("channel"))),
+        status=status,
+        why=_why(row, status, attempts),
+        act={"RETRYING": "Retry now", "FAILED": "Send again"}.get(status),
+    )
 
 
 def _status(row: Row) -> str:

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, TypedDict
 
 from app.triggers.view.sets import TITLES
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 DECISIONS = {"apply": "Can be applied", "approve": "Waits for approval"}
@@ -67,18 +68,20 @@ def open_ids(view: ReviewView) -> list[str]:
 def _row(row: Row) -> ReviewRow:
     counts = row.get("counts") or {}
     number = row.get("apply_number") or row.get("job_number")
-    return {
-        "id": str(row["module_id"]),
-        "path": str(row["module_path"]),
-        "number": str(number or ""),
-        "status": str(row.get("apply_status") or row.get("status") or ""),
-        "has_plan": bool(row.get("has_changes")),
-        "added": int(counts.get("create", 0)) + int(counts.get("replace", 0)),
-        "changed": int(counts.get("update", 0)),
-        "removed": int(counts.get("delete", 0)) + int(counts.get("replace", 0)),
-        "note": _note(row),
-        "is_open": bool(row.get("decision")),
-    }
+    return read(
+        ReviewRow,
+        row,
+        id=row["module_id"],
+        path=row["module_path"],
+        number=number,
+        status=row.get("apply_status") or row.get("status"),
+        has_plan=row.get("has_changes"),
+        added=int(counts.get("create", 0)) + int(counts.get("replace", 0)),
+        changed=counts.get("update"),
+        removed=int(counts.get("delete", 0)) + int(counts.get("replace", 0)),
+        note=_note(row),
+        is_open=row.get("decision"),
+    )
 
 
 def _note(row: Row) -> str:

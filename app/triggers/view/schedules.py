@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
@@ -35,23 +36,18 @@ def build_view(row: Row) -> ScheduleView:
     """Read a schedule's row."""
     path = str(row.get("path") or "")
     run = row.get("last_run") or {}
-    return {
-        "id": str(row.get("id") or ""),
-        "name": f"{row.get('type') or ''} {path or 'all modules'}",
-        "type": str(row.get("type") or "DRIFT"),
-        "path": path,
-        "where": path or "all modules",
-        "cron": str(row.get("cron") or ""),
-        "words": str(row.get("words") or ""),
-        "zone": str(row.get("zone") or "UTC"),
-        "is_on": bool(row.get("is_on", True)),
-        "reason": str(row.get("reason") or ""),
-        "next": str(row.get("next_local") or "") if row.get("is_on", True) else "off",
-        "next_at": str(row.get("next_at") or ""),
-        "last": _result(row.get("type"), run),
-        "last_note": str(row.get("last_note") or ""),
-        "modules": int(row.get("modules") or 0),
-    }
+    is_on = row.get("is_on", True)
+    return read(
+        ScheduleView,
+        row,
+        name=f"{row.get('type') or ''} {path or 'all modules'}",
+        type=row.get("type") or "DRIFT",
+        where=path or "all modules",
+        zone=row.get("zone") or "UTC",
+        is_on=is_on,
+        next=row.get("next_local") if is_on else "off",
+        last=_result(row.get("type"), run),
+    )
 
 
 def _result(kind: Any, run: Row) -> str:

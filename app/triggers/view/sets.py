@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.reader import read
+
 Row = Mapping[str, Any]
 TITLES = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy"}
 MINUTE = 60
@@ -54,26 +56,30 @@ class SetView(TypedDict):
 
 def build_view(row: Row, why: Row | None = None) -> SetView:
     """Read a set's progress, and why some of its modules have no job."""
-    total, done, failed = (int(row.get(name) or 0) for name in ("total", "done", "failed"))
+    kind, key, failures = str(row.get("type") or ""), row.get("id"), row.get("failures") or []
     is_running = row.get("status") == "RUNNING"
-    return {
-        "id": str(row.get("id") or ""),
-        "title": TITLES.get(str(row.get("type")), str(row.get("type") or "")),
-        "line": f"{done} of {total} done" + (f", {failed} failed" if failed else ""),
-        "by": f"started by {row.get('created_by_label') or 'system'}",
-        "left": left_words(row.get("seconds_left")) if is_running else "",
-        "foot": _foot(row),
-        "changes_href": f"/dashboard/jobs?changed={row['id']}" if row.get("with_changes") and row.get("id") else "",
-        "review_href": "" if row.get("type") == "DRIFT" else f"/dashboard/modules/review?set={row.get('id')}",
-        "succeeded": _share(row, "succeeded"),
-        "failed": _share(row, "failed"),
-        "running": _share(row, "running"),
-        "key": [_key(row, name, color) for name, color in COLOURS.items() if name != "left out" or row.get("left_out")],
-        "is_running": is_running,
-        "can_retry": any((one.get("status") or "FAILED") == "FAILED" for one in row.get("failures") or []),
-        "failures": [_failure(one) for one in (row.get("failures") or [])[:10]],
-        "waits": _waits(why or {})[:10],
-    }
+    return read(
+        SetView,
+        row,
+        title=TITLES.get(kind, kind),
+        line=_line(row),
+        by=f"started by {row.get('created_by_label') or 'system'}",
+        left=left_words(row.get("seconds_left")) if is_running else "",
+        foot=_foot(row),
+        changes_href=f"/dashboard/jobs?changed={key}" if row.get("with_changes") and key else "",
+        review_href="" if kind == "DRIFT" else f"/dashboard/modules/review?set={key}",
+        **{name: _share(row, name) for name in ("succeeded", "failed", "running")},
+        key=[_key(row, name, color) for name, color in COLOURS.items() if name != "left out" or row.get("left_out")],
+        is_running=is_running,
+        can_retry=any(one.get("status") in (None, "", "FAILED") for one in failures),
+        failures=[_failure(one) for one in failures[:10]],
+        waits=_waits(why or {})[:10],
+    )
+
+
+def _line(row: Row) -> str:
+    total, done, failed = (int(row.get(name) or 0) for name in ("total", "done", "failed"))
+    return f"{done} of {total} done" + (f", {failed} failed" if failed else "")
 
 
 def _waits(why: Row) -> list[str]:

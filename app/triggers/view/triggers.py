@@ -69,6 +69,7 @@ def _git(row: Row) -> TriggerView:
     kind, last = str(row.get("kind")), row.get("last") or {}
     view, branch = build_schedule({}), row.get("branch") or "the default branch"
     error = f"The repository cannot be read: {row['error']}" if row.get("error") else str(row.get("problem") or "")
+    path = str(row.get("path") or "")
     return {
         **view,
         **_job(last),  # type: ignore[typeddict-item]
@@ -76,9 +77,9 @@ def _git(row: Row) -> TriggerView:
         "kind": kind,
         "type": "PLAN",
         "name": f"{kind} {row.get('path')}",
-        "path": str(row.get("path") or ""),
-        "where": str(row.get("path") or ""),
-        "href": _module(str(row.get("path") or "")),
+        "path": path,
+        "where": path,
+        "href": _module(path),
         "is_on": bool(row.get("is_on", True)),
         "words": f"Push to {branch}" if kind == "push" else f"Pull request into {branch}",
         "detail": f"{row.get('repository')}: {', '.join(watched_folders(row))}",

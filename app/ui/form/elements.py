@@ -1,6 +1,6 @@
 """The fields of forms, and forms in dialogs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import reflex as rx
@@ -40,6 +40,54 @@ def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **
         **props,
     )
     return field(key, label, control, errors, hint)
+
+
+class Fields:
+    """The fields of an ItemForm: each has the chosen item's value, and shows what is wrong with it."""
+
+    def __init__(self, state: Any) -> None:
+        """Keep whose fields they are."""
+        self.state = state
+
+    def text(self, key: str, label: str, hint: Any = "", *, value: str = "", **props: Any) -> rx.Component:
+        """A line of text; `value` names the item's field where it is called otherwise."""
+        return text_field(key, label, self.state.chosen[value or key], self.state.errors, hint, **props)
+
+    def area(self, key: str, label: str, hint: Any = "", *, value: str = "", **props: Any) -> rx.Component:
+        """Lines of text."""
+        area = text_area(key, self.state.chosen[value or key], **props)
+        return field(key, label, area, self.state.errors, hint)
+
+    def choice(self, key: str, label: str, options: Mapping[str, str], hint: Any = "", **props: Any) -> rx.Component:
+        """One of a few; the state keeps which, and `set_<key>` takes another one."""
+        state = self.state
+        control = rx.select.root(
+            rx.select.trigger(id="s-" + key, aria_label=label, width="100%"),
+            rx.select.content(*[rx.select.item(words, value=each) for each, words in options.items()]),
+            value=getattr(state, key),
+            on_change=getattr(state, f"set_{key}"),
+            **props,
+        )
+        return field(key, label, control, state.errors, hint)
+
+    def secret(self, key: str, label: str, hint: Any, is_kept: Any, *, none: str) -> rx.Component:
+        """A write-only line: an empty one keeps the present secret, if any."""
+        control = rx.input(
+            id="s-" + key,
+            name=key,
+            type="password",
+            placeholder=rx.cond(is_kept, "Leave empty to keep it", f"Leave empty {none}"),
+            auto_complete="new-password",
+        )
+        return field(key, label, control, self.state.errors, hint)
+
+
+def text_area(key: str, value: Any, *, rows: str = "4", class_name: str = "ry-mono", **props: Any) -> rx.Component:
+    """Lines of text, without label and hint."""
+    attrs = {"spellCheck": "false"}
+    return rx.text_area(
+        id="s-" + key, name=key, default_value=value, rows=rows, class_name=class_name, custom_attrs=attrs, **props
+    )
 
 
 def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:

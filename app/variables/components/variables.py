@@ -1,22 +1,22 @@
 """The table of variables, the form that sets one, and the panel on the pages of modules and groups."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.dialog import act_button, alert, dialog_acts, question
+from app.ui.dialog import act_button, alert, dialog_acts
 from app.ui.elements import ago
 from app.ui.feedback import empty
-from app.ui.form.elements import check_field, field, form_dialog, text_field
+from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
 from app.ui.icons import icon
-from app.ui.panel import item_table, menu, menu_item, settings_panel
-from app.ui.table import cell, heads, table
+from app.ui.panel import settings_panel
+from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
 from app.variables.state.variables import PAGE, PathVariablesState, VariablesState
 from app.variables.view.rows import KINDS, VariableView
 
 State = VariablesState
-HEADS = (("Name", ""), ("Kind", ""), ("Value", ""), ("From", ""), ("Last used", ""), ("Actions", "r"))
-UNUSED_HEADS = (("Name", ""), ("Kind", ""), ("Set at", ""), ("Last used", ""))
 ABOUT = "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
 # Hints on the value, by kind.
 HINTS = {
@@ -49,7 +49,7 @@ def _name(row: rx.Var[VariableView]) -> rx.Component:
     mark = rx.el.span(icon("triangle-alert", class_name="t-amber"), title=row["warning"].to(str))
     return rx.el.span(
         rx.el.span(row["name"], class_name="ry-mono"),
-        rx.cond(row["warning"] != "", mark, rx.fragment()),
+        rx.cond(row["warning"] != "", mark),
         class_name="ry-row c6",
     )
 
@@ -65,59 +65,55 @@ def _from(row: rx.Var[VariableView]) -> rx.Component:
     )
     return rx.el.span(
         source,
-        rx.cond(row["is_own"] & row["is_enforced"], tag("enforced"), rx.fragment()),
-        rx.cond(row["hides"] != "", rx.el.small(row["hides"], class_name="mut ry-breaks"), rx.fragment()),
+        rx.cond(row["is_own"] & row["is_enforced"], tag("enforced")),
+        rx.cond(row["hides"] != "", rx.el.small(row["hides"], class_name="mut ry-breaks")),
         class_name="ry-row c6 wrap",
     )
-
-
-def _menu(row: rx.Var[VariableView]) -> rx.Component:
-    key = row["id"].to(str)
-    changes = rx.fragment(
-        menu_item("pencil", rx.cond(row["is_sealed"], "Replace value", "Edit"), State.edit(key)),
-        menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
-    )
-    acts = menu(
-        "More actions for " + row["name"].to(str),
-        menu_item("users", "Who can use it", State.show_users(key)),
-        rx.cond(SessionState.can_operate, changes, rx.fragment()),
-    )
-    return rx.cond(row["is_own"], acts, rx.fragment())
 
 
 def _used(row: rx.Var[VariableView]) -> rx.Component:
     job = rx.link(row["used_by"], href="/dashboard/jobs/" + row["job"].to_string(), class_name="ry-a")
     return rx.cond(
         row["used_at"] != "",
-        rx.el.span(
-            rx.cond(row["used_by"] != "", job, rx.fragment()), ago(row["used_at"].to(str)), class_name="ry-row c6"
-        ),
+        rx.el.span(rx.cond(row["used_by"] != "", job), ago(row["used_at"].to(str)), class_name="ry-row c6"),
         rx.el.span("Never"),
     )
 
 
-def _row(row: rx.Var[VariableView]) -> rx.Component:
-    return rx.el.tr(
-        cell(_name(row), class_name="n-a"),
-        cell(row["words"], class_name="mut n-b"),
-        cell(
-            _value(row),
-            rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"),
-            class_name="n-c",
-        ),
-        cell(_from(row), class_name="mut hide-s"),
-        cell(_used(row), class_name="mut hide-s"),
-        cell(_menu(row), class_name="r n-d"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["name"]},
-    )
+def _shown(row: rx.Var[VariableView]) -> rx.Component:
+    return rx.fragment(_value(row), rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"))
+
+
+def _can_change(_row: rx.Var[VariableView]) -> Any:
+    return SessionState.can_operate
+
+
+ACTS = row_menu(
+    Act("users", "Who can use it", State.show_users),
+    Act("pencil", lambda row: rx.cond(row["is_sealed"], "Replace value", "Edit"), State.edit, _can_change),
+    Act("trash-2", "Remove", State.ask_remove, _can_change, is_danger=True),
+    may=lambda row: row["is_own"],
+)
+COLUMNS = (
+    Column("Name", _name, "n-a"),
+    Column("Kind", "words", "mut n-b"),
+    Column("Value", _shown, "n-c"),
+    Column("From", _from, "mut hide-s"),
+    Column("Last used", _used, "mut hide-s"),
+    Column("Actions", ACTS, "r n-d"),
+)
+UNUSED = (
+    Column("Name", _name, "n-a"),
+    Column("Kind", "words", "mut n-b"),
+    Column("Set at", lambda row: rx.link(row["source"], href=row["href"].to(str), class_name="ry-a"), "mut"),
+    Column("Last used", _used, "mut n-c"),
+)
 
 
 def _add() -> rx.Component:
     button = rx.button(icon("plus"), "Set variable", on_click=State.add, color_scheme="gray", high_contrast=True)
     # Those of the organisation concern every module.
-    return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button, rx.fragment())
+    return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
 
 def _path() -> rx.Component:
@@ -139,27 +135,17 @@ def _path() -> rx.Component:
 def variables_panel() -> rx.Component:
     """The variables of the path that is shown."""
     text = "Set one here, or on a group above: every module below inherits it."
-    rows = item_table(State, "Variables", HEADS, _row, empty("variable", "No variables", text))
-    return settings_panel("Variables", ABOUT, _add(), _path(), rows)
-
-
-def _unused_row(row: rx.Var[VariableView]) -> rx.Component:
-    return rx.el.tr(
-        cell(_name(row), class_name="n-a"),
-        cell(row["words"], class_name="mut n-b"),
-        cell(rx.link(row["source"], href=row["href"].to(str), class_name="ry-a"), class_name="mut"),
-        cell(_used(row), class_name="mut n-c"),
-        role="row",
-        key=row["id"],
-    )
+    none = empty("variable", "No variables", text)
+    mark = {"mark": lambda row: {"data-row": row["name"]}}
+    return resource_panel(State, "Variables", ABOUT, COLUMNS, none, _path(), add=_add(), **mark)
 
 
 def unused_panel() -> rx.Component:
     """The variables that no job needs any more, beside those of the organisation."""
-    rows = table("Unused variables", heads(*UNUSED_HEADS), rx.foreach(State.unused, _unused_row))
+    rows = rows_table("Unused variables", UNUSED, State.unused, mark=lambda _row: {})
     text = "No job has used them for 30 days. Remove those that nobody needs, secrets first."
     shown = settings_panel("Unused variables", text, rx.fragment(), rows)
-    return rx.cond(State.unused.length() > 0, shown, rx.fragment())
+    return rx.cond(State.unused.length() > 0, shown)
 
 
 def _users() -> rx.Component:
@@ -179,25 +165,8 @@ def _users() -> rx.Component:
     )
 
 
-def _kinds() -> rx.Component:
-    return rx.select.root(
-        rx.select.trigger(id="s-kind", aria_label="Kind", width="100%"),
-        rx.select.content(*[rx.select.item(words, value=key) for key, words in KINDS.items()]),
-        value=State.kind,
-        on_change=State.set_kind,
-        disabled=~State.is_new,
-    )
-
-
 def _value_field() -> rx.Component:
-    plain = rx.text_area(
-        id="s-value",
-        name="value",
-        default_value=State.chosen["text"],
-        rows="5",
-        class_name="ry-mono",
-        custom_attrs={"spellCheck": "false"},
-    )
+    plain = text_area("value", State.chosen["text"], rows="5")
     sealed = SealedValue.create(
         field="s-value", public_key=State.public_key, path=State.path, kind=State.kind, name=State.chosen["name"]
     )
@@ -207,7 +176,7 @@ def _value_field() -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    name = text_field("name", "Name", State.chosen["name"], State.errors, "", disabled=~State.is_new)
+    fields, is_old = Fields(State), ~State.is_new
     enforced = check_field("Enforced: wins over paths below", checked=State.is_enforced, on_change=State.set_enforced)
     sealed = check_field(
         "Secret: sealed in this browser",
@@ -222,11 +191,11 @@ def _fields() -> list[rx.Component]:
         disabled=State.chosen["is_sealed"],
     )
     return [
-        field("kind", "Kind", _kinds(), State.errors),
-        name,
+        fields.choice("kind", "Kind", KINDS, disabled=is_old),
+        fields.text("name", "Name", disabled=is_old),
         _value_field(),
         rx.cond(State.public_key != "", rx.fragment(sealed, reference), rx.el.small(NO_KEY, class_name="mut")),
-        rx.cond(SessionState.can_admin, enforced, rx.fragment()),
+        rx.cond(SessionState.can_admin, enforced),
     ]
 
 
@@ -236,13 +205,11 @@ def variable_dialogs() -> list[rx.Component]:
     return [
         form_dialog(State, "variable", where, _fields()),
         _users(),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Remove ", State.removing_name, "?"),
-            text="Later jobs get the value of a group above, if there is one. Queued jobs keep this one.",
-            act="Remove variable",
-            on_act=State.remove,
-            on_keep=State.keep,
+        removal(
+            State,
+            "Remove",
+            "Later jobs get the value of a group above, if there is one. Queued jobs keep this one.",
+            "Remove variable",
         ),
     ]
 

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import reflex as rx
 
 from app.frame.route import say_in_address
-from app.frame.session import AppState, say_error
-from app.live.item_form import Items
+from app.frame.session import AppState
+from app.live.item_form import Items, Removal
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -31,6 +31,7 @@ class VariablesState(Items, rx.State):
 
     EMPTY: ClassVar[VariableView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"variables"})
+    REMOVAL = Removal("remove_variable", "p_variable", "Variable removed")
 
     rows: list[VariableView] = []
     chosen: VariableView = NEW
@@ -46,8 +47,9 @@ class VariablesState(Items, rx.State):
     users_of: str = ""
 
     async def _prepare(self, session: BrowserSession) -> None:
-        """Read the path from the address, and close what was open before a reload: states outlive it."""
-        self.is_open, self.removing, self.users_of = False, "", ""
+        """Read the path from the address."""
+        await super()._prepare(session)
+        self.users_of = ""
         self.path = str(self.router.url.query_parameters.get("path") or "")[:1000].strip("/")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -111,15 +113,11 @@ class VariablesState(Items, rx.State):
         checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
         if self.is_sealed:
             check_sealed(checked, form, self.path, self._key_id)
-        self.errors = checked.errors
-        if checked.errors or not self.is_open:
+        if self._is_refused(checked):
             return None
         args = {"p_org": await self._org_id(), "p_path": self.path, "p_variables": [checked.spec]}
-        try:
-            (made,) = await self._rpc("set_variables", args)
-            await self._again()
-        except AppError as error:
-            return say_error(error)
+        (made,) = await self._rpc("set_variables", args)
+        await self._again()
         self.is_open = False
         if made["warning"]:
             return rx.toast.warning(
@@ -129,29 +127,17 @@ class VariablesState(Items, rx.State):
         return rx.toast.success("Saved. Applies to future jobs.")
 
     @rx.event
-    async def show_users(self, key: str) -> rx.event.EventSpec | None:
+    async def show_users(self, key: str) -> None:
         """Show which jobs get a variable, and who can start them."""
         found = self._find(key)
-        if found is None:
-            return None
-        try:
+        if found is not None:
             self.users = build_users(await self._rpc("list_variable_users", {"p_variable": int(key)}))
-        except AppError as error:
-            return say_error(error)
-        self.users_of = found["name"]
-        return None
+            self.users_of = found["name"]
 
     @rx.event
     def close_users(self) -> None:
         """Close what `show_users` opened."""
         self.users_of = ""
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Remove a variable from this path."""
-        key, self.removing = self.removing, ""
-        found = self._find(key)
-        return await self._act("remove_variable", {"p_variable": int(key)}, "Variable removed") if found else None
 
 
 class PathVariablesState(AppState, rx.State):

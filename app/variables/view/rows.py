@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -76,26 +77,23 @@ def build_row(row: Row, path: str) -> VariableView:
     kind = "hcl" if row.get("is_hcl") else str(row["kind"])
     hidden = [f"{shown_value(each)} from {_place(each)}" for each in row.get("hides") or ()]
     use = row.get("last_use") or {}
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "kind": kind,
-        "words": {"hcl": "Input"}.get(kind, KINDS[kind]),
-        "value": shown_value(row),
-        "text": text_of(row),
-        "source": _place(row),
-        "href": f"/dashboard/settings/variables?path={row['path']}",
-        "hides": f"hides {', '.join(hidden)}" if hidden else "",
-        "warning": str(row.get("warning") or ""),
-        "version": int(row.get("version") or 1),
-        "job": int(use.get("job") or 0),
-        "used_by": f"#{use['number']}" if use.get("number") else "",
-        "used_at": str(use.get("used_at") or ""),
-        "is_own": row["path"] == path,
-        "is_enforced": bool(row.get("is_enforced")),
-        "is_sealed": _is_sealed(row),
-        "is_reference": bool(row.get("is_reference")),
-    }
+    return read(
+        VariableView,
+        row,
+        kind=kind,
+        words={"hcl": "Input"}.get(kind, KINDS[kind]),
+        value=shown_value(row),
+        text=text_of(row),
+        source=_place(row),
+        href=f"/dashboard/settings/variables?path={row['path']}",
+        hides=f"hides {', '.join(hidden)}" if hidden else "",
+        version=row.get("version") or 1,
+        job=use.get("job"),
+        used_by=f"#{use['number']}" if use.get("number") else "",
+        used_at=use.get("used_at"),
+        is_own=row["path"] == path,
+        is_sealed=_is_sealed(row),
+    )
 
 
 def shown_value(row: Row) -> str:

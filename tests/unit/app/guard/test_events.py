@@ -1,5 +1,6 @@
 """Every handler of every state is an address on the web: nobody gets in who should not, nothing that does not fit."""
 
+from inspect import unwrap
 from typing import Any, cast, get_args
 
 import pytest
@@ -57,7 +58,8 @@ def is_refused(fn: Any, payload: dict[str, Any]) -> bool:
 def test_every_argument_has_a_type_to_be_checked_against() -> None:
     for name, registered in HANDLERS.items():
         fn = registered.handler.fn
-        arguments = fn.__code__.co_varnames[1 : fn.__code__.co_argcount]
+        code = unwrap(fn).__code__
+        arguments = code.co_varnames[1 : code.co_argcount]
         assert set(hints_of(fn)) == set(arguments), name
         assert Any not in hints_of(fn).values(), name
 

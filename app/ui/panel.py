@@ -1,13 +1,12 @@
 """Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import reflex as rx
 
-from app.ui.feedback import failed, skeleton_rows
+from app.ui.feedback import failed
 from app.ui.icons import icon
-from app.ui.table import heads, table
 
 
 def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Component) -> rx.Component:
@@ -26,14 +25,6 @@ def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Com
     """A panel with its title, and the content beside it."""
     head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
-
-
-def item_table(state: Any, title: str, labels: Sequence[tuple[str, str]], row: Any, none: rx.Component) -> rx.Component:
-    """The table of a page's items, or its placeholder while it loads, is empty or failed."""
-    waiting = state.is_loading & (state.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(labels, 3), rx.foreach(state.rows, row))
-    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, heads(*labels), rows, aria_busy=waiting), none)
-    return or_problem(state, title, shown)
 
 
 def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:

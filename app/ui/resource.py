@@ -85,9 +85,9 @@ def row_menu(*acts: Act, may: Any = None) -> Cell:
     return shown
 
 
-def _row(columns: Sequence[Column], mark: Callable[[Any], dict[str, Any]]) -> Cell:
+def _row(columns: Sequence[Column], mark: Callable[[Any], dict[str, Any]], key: str = "id") -> Cell:
     return lambda row: rx.el.tr(
-        *(column.cell(row) for column in columns), role="row", key=row["id"], custom_attrs=mark(row)
+        *(column.cell(row) for column in columns), role="row", key=row[key], custom_attrs=mark(row)
     )
 
 
@@ -96,9 +96,12 @@ def by_id(row: Any) -> dict[str, Any]:
     return {"data-row": row["id"]}
 
 
-def rows_table(title: str, columns: Sequence[Column], rows: Any, mark: Any = by_id, **props: Any) -> rx.Component:
+def rows_table(
+    title: str, columns: Sequence[Column], rows: Any, mark: Any = by_id, *, key: str = "id", **props: Any
+) -> rx.Component:
     """A table of rows, without a placeholder."""
-    return table(title, heads(*(each.head for each in columns)), rx.foreach(rows, _row(columns, mark)), **props)
+    body = rx.foreach(rows, _row(columns, mark, key))
+    return table(title, heads(*(each.head for each in columns)), body, **props)
 
 
 def waiting_table(

@@ -8,12 +8,11 @@ import reflex as rx
 from app.frame.layout import admin_button, page
 from app.frame.session import SessionState
 from app.ui.feedback import empty
-from app.ui.panel import item_table, menu, menu_item, or_problem, settings_panel
+from app.ui.panel import menu, menu_item, or_problem, settings_panel
 
 __all__ = [
     "admin_button",
     "admins_only",
-    "item_table",
     "menu",
     "menu_item",
     "or_problem",

@@ -5,17 +5,20 @@ import reflex as rx
 from app.settings.state.personal_tokens import PersonalTokensState, TokenView
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
-from app.ui.elements import ago, date, secret
+from app.ui.elements import date, secret
 from app.ui.icons import icon
-from app.ui.table import cell, heads
+from app.ui.panel import settings_panel
+from app.ui.resource import Column, moment, rows_table, strong
 
 State = PersonalTokensState
-HEADS = (("Name", ""), ("Ends in", ""), ("Created", ""), ("Expires", ""), ("Last used", "r"), ("Actions", "r"))
 
 
-def _row(row: rx.Var[TokenView]) -> rx.Component:
-    expires = rx.cond(row["is_live"], date(row["expires_at"].to(str)), rx.el.span("Expired", class_name="mut"))
-    revoke = rx.button(
+def _expires(row: rx.Var[TokenView]) -> rx.Component:
+    return rx.cond(row["is_live"], date(row["expires_at"].to(str)), rx.el.span("Expired", class_name="mut"))
+
+
+def _revoke(row: rx.Var[TokenView]) -> rx.Component:
+    return rx.button(
         "Revoke",
         on_click=State.ask(row["id"].to(str)),
         size="1",
@@ -23,17 +26,16 @@ def _row(row: rx.Var[TokenView]) -> rx.Component:
         color_scheme="red",
         aria_label="Revoke " + row["name"].to(str),
     )
-    return rx.el.tr(
-        cell(rx.el.b(row["name"], class_name="ry-medium"), class_name="n-a"),
-        cell(row["hint"], class_name="mut ry-mono n-c"),
-        cell(date(row["created_at"].to(str)), class_name="mut num hide-s"),
-        cell(expires, class_name="n-d"),
-        cell(ago(row["last_used_at"].to(str)), class_name="r mut num hide-s"),
-        cell(revoke, class_name="r n-b"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-testid": "personal-token"},
-    )
+
+
+COLUMNS = (
+    Column("Name", strong("name"), "n-a"),
+    Column("Ends in", "hint", "mut ry-mono n-c"),
+    Column("Created", moment("created_at", date), "mut num hide-s"),
+    Column("Expires", _expires, "n-d"),
+    Column("Last used", moment("last_used_at"), "r mut num hide-s"),
+    Column("Actions", _revoke, "r n-b"),
+)
 
 
 def _shown() -> rx.Component:
@@ -64,27 +66,12 @@ def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
         high_contrast=True,
     )
     words = "For the command line and scripts. A token can do what you can do, never more."
-    table = rx.el.div(
-        rx.el.table(
-            heads(*HEADS), rx.el.tbody(rx.foreach(State.rows, _row)),
-            class_name="ry-t cards", role="table", aria_label="Personal tokens",
-        ),
-        class_name="ry-tw",
-    )  # fmt: skip
+    table = rows_table("Personal tokens", COLUMNS, State.rows, lambda _row: {"data-testid": "personal-token"})
     none = rx.el.p(
         "No tokens yet. With one, ", rx.el.code("RUNYARD_TOKEN"), " signs a script in as you.", class_name="mut ry-pb"
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.div(rx.el.h2("Personal tokens"), rx.el.p(words, class_name="sm"), class_name="grow"),
-            create,
-            class_name="ry-ph",
-        ),
-        rx.cond(State.shown_id != "", _shown()),
-        rx.cond(State.rows.length() > 0, table, none),
-        class_name="ry-panel",
-        aria_label="Personal tokens",
-    )
+    shown = rx.cond(State.shown_id != "", _shown())
+    return settings_panel("Personal tokens", words, create, shown, rx.cond(State.rows.length() > 0, table, none))
 
 
 def _form() -> rx.Component:

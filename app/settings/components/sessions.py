@@ -6,15 +6,19 @@ from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
 from app.ui.dialog import question
-from app.ui.elements import ago, clock_time
-from app.ui.table import cell, heads
+from app.ui.elements import clock_time
+from app.ui.panel import settings_panel
+from app.ui.resource import Column, moment, rows_table, strong
 
 State = SessionsState
-HEADS = (("Browser", ""), ("Signed in", ""), ("Last used", "r"), ("Actions", "r"))
 
 
-def _row(row: rx.Var[SessionView]) -> rx.Component:
+def _browser(row: rx.Var[SessionView]) -> rx.Component:
     this = rx.badge("This one", color_scheme="gray", radius="full")
+    return rx.el.div(strong("device")(row), rx.cond(row["is_this"], this), class_name="ry-row")
+
+
+def _end(row: rx.Var[SessionView]) -> rx.Component:
     end = rx.button(
         "Sign out",
         on_click=State.ask(row["key"].to(str)),
@@ -23,16 +27,15 @@ def _row(row: rx.Var[SessionView]) -> rx.Component:
         color_scheme="red",
         aria_label="Sign out " + row["device"].to(str),
     )
-    device = rx.el.b(row["device"], class_name="ry-medium")
-    return rx.el.tr(
-        cell(rx.el.div(device, rx.cond(row["is_this"], this), class_name="ry-row"), class_name="n-a"),
-        cell(clock_time(row["created_at"].to(str)), class_name="mut num hide-s"),
-        cell(ago(row["last_used_at"].to(str)), class_name="r mut num n-c"),
-        cell(rx.cond(row["is_this"], rx.fragment(), end), class_name="r n-b"),
-        role="row",
-        key=row["key"],
-        custom_attrs={"data-testid": "session"},
-    )
+    return rx.cond(row["is_this"], rx.fragment(), end)
+
+
+COLUMNS = (
+    Column("Browser", _browser, "n-a"),
+    Column("Signed in", moment("created_at", clock_time), "mut num hide-s"),
+    Column("Last used", moment("last_used_at"), "r mut num n-c"),
+    Column("Actions", _end, "r n-b"),
+)
 
 
 def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
@@ -45,28 +48,13 @@ def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
         color_scheme="gray",
     )
     words = "Browsers that are signed in to this dashboard."
-    table = rx.el.div(
-        rx.el.table(
-            heads(*HEADS), rx.el.tbody(rx.foreach(State.rows, _row)),
-            class_name="ry-t cards", role="table", aria_label="Sessions",
-        ),
-        class_name="ry-tw",
-    )  # fmt: skip
+    table = rows_table("Sessions", COLUMNS, State.rows, lambda _row: {"data-testid": "session"}, key="key")
     login = rx.fragment(
         rx.el.span("runyard login", class_name="ry-mono"),
         rx.el.span(" is not listed here. “Sign out all others” ends it too; a personal token ends when you revoke it."),
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.div(rx.el.h2("Sessions"), rx.el.p(words, class_name="sm"), class_name="grow"),
-            others,
-            class_name="ry-ph",
-        ),
-        table,
-        line("Command line", rx.el.span(login, class_name="mut")),
-        class_name="ry-panel",
-        aria_label="Sessions",
-    )
+    ends = line("Command line", rx.el.span(login, class_name="mut"))
+    return settings_panel("Sessions", words, others, table, ends)
 
 
 def session_dialogs() -> list[rx.Component]:

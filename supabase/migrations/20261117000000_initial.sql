@@ -657,7 +657,7 @@ from (values
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);
 comment on view private.verbs is 'The permission table: which role may do what.';
-comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.verb is 'Noun and act, such as job.plan.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
 create function private.least_role(p_verb text) returns public.member_role
@@ -1710,6 +1710,7 @@ select
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
 inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
+comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
 create table public.roles (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -1758,6 +1759,8 @@ grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
+comment on column public.team_members.team_id is 'The team.';
+comment on column public.team_members.added_at is 'When the member joined the team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
 
@@ -1786,6 +1789,7 @@ create policy "Members see who has which role where" on public.role_bindings
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
+comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
 create trigger wake after insert or update or delete on public.role_bindings
   for each row execute function private.wake_for_row();
@@ -18305,6 +18309,8 @@ create table private.ended_git_logins (
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
+comment on column private.ended_git_logins.login is 'The login, in lower case.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
@@ -18693,6 +18699,7 @@ alter table private.git_authors enable row level security;
 comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
 comment on column private.git_authors.connection_id is 'The repository.';
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.seen_at is 'When they were first noted.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
 
 -- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.

@@ -15,6 +15,7 @@ alter table private.git_authors enable row level security;
 comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
 comment on column private.git_authors.connection_id is 'The repository.';
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.seen_at is 'When they were first noted.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
 
 -- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.

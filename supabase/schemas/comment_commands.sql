@@ -43,6 +43,8 @@ create table private.ended_git_logins (
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
+comment on column private.ended_git_logins.login is 'The login, in lower case.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 

@@ -15,6 +15,7 @@ select
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
 inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
+comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
 create table public.roles (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -63,6 +64,8 @@ grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
+comment on column public.team_members.team_id is 'The team.';
+comment on column public.team_members.added_at is 'When the member joined the team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
 
@@ -91,6 +94,7 @@ create policy "Members see who has which role where" on public.role_bindings
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
+comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
 create trigger wake after insert or update or delete on public.role_bindings
   for each row execute function private.wake_for_row();

@@ -224,7 +224,7 @@ from (values
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);
 comment on view private.verbs is 'The permission table: which role may do what.';
-comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.verb is 'Noun and act, such as job.plan.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
 create function private.least_role(p_verb text) returns public.member_role

@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "explain_access": {"p_path": "a", "p_verb": "job.plan"},
     "grant_role": {"p_path": "a", "p_role": "viewer", "p_kind": "team", "p_subject": "p_team"},
     "list_access": {"p_path": "a"},
+    "move_module_folder": {"p_folder": "net"},
     "my_verbs": {"p_path": "a"},
     "set_role": {"p_name": "new", "p_verbs": "{job.plan}"},
     "set_team_member": {"p_is_member": True},

@@ -1826,8 +1826,8 @@ language sql stable set search_path = '' as $$
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
 
--- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may, and
--- only reads outside of its path.
+-- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may,
+-- and only reads outside of its path.
 create function private.token_allows(p_verb text, p_path text default '') returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -2740,7 +2740,8 @@ create function private.check_address(p_url text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
-    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
   then
     perform private.fail('RY422', 'The address has characters that programs read in different ways.',
       'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
@@ -6431,8 +6432,8 @@ begin
 end;
 $$;
 
--- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner that
--- kept a state without its project asks this first.
+-- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
+-- that kept a state without its project asks this first.
 create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)
@@ -8647,11 +8648,13 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
-  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are written.
+  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
+  -- written.
   if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
     replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
       '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
-    perform private.fail('RY422', format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+    perform private.fail('RY422',
+      format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
       'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
       'between single slashes, and no part "." or "..".');
   end if;
@@ -10375,8 +10378,8 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
--- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
--- without any has lost it in a crash of the server, and no lease ends within the grace after that.
+-- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An
+-- instance without any has lost it in a crash of the server, and no lease ends within the grace after that.
 create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
 language sql stable set search_path = '' as $$
   select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()
@@ -11562,9 +11565,9 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
-        then 'You made this change; somebody else approves it.'
-        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
+    perform private.fail('RY403', format('%s; somebody else approves it.', case
+      when private.caller_id() in (select private.change_makers(p_job)) then 'You made this change'
+      else 'You requested this job' end), case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
@@ -11779,8 +11782,8 @@ create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in between
-  -- has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in
+  -- between has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
   constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
     '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
     || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
@@ -12052,7 +12055,8 @@ begin
   if v_template !~ '\{organization_id\}' then
     perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
       'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
-      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual one.');
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
+      'one.');
   elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
     perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
       'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
@@ -12113,8 +12117,8 @@ language sql stable set search_path = '' as $$
     select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
 $$;
 
--- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
--- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has
+-- them where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
@@ -12144,7 +12148,8 @@ begin
   end if;
   return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
     'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
-      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name)
+        filter (where m.may and i.kind is not null),
       '[]'),
     'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
     from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
@@ -13571,7 +13576,8 @@ create table private.set_members (
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
-create index set_members_pending_idx on private.set_members (set_id, module_id) where job_id is null and left_out is null;
+create index set_members_pending_idx on private.set_members (set_id, module_id)
+  where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
@@ -13648,10 +13654,11 @@ where m.job_id is null and m.left_out is null and not exists (
   select from private.set_edges as e
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED' offset 0
+  where e.set_id = m.set_id and e.after_id = m.module_id
+    and j.status is distinct from 'SUCCEEDED' offset 0 -- noqa: AM09
 ) and not exists (
   select from private.open_bindings as o
-  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
 );
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
@@ -13776,7 +13783,8 @@ declare
   v_set public.job_sets;
   v_modules pg_catalog.uuid[];
 begin
-  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org, p_path);
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org,
+    p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
     perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
       'Send PLAN, DRIFT, APPLY or DESTROY.');
@@ -14629,7 +14637,8 @@ comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
 comment on column public.git_deliveries.delivery_id is
-  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not signed.';
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
+  'signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -15847,7 +15856,7 @@ create policy "Members see pull requests of their repositories" on public.pull_r
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 
+comment on column public.pull_requests.allowed_commit is
   'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
@@ -16089,9 +16098,10 @@ declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
-  v_job bigint := private.need_resolve(v_connection, format('Plan of #%s', p_number));
+  v_job bigint;
 begin
   perform private.need_anywhere('job.plan', v_connection.org_id);
+  v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
     perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
@@ -16241,8 +16251,8 @@ begin
 end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
--- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- Only its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -18731,7 +18741,8 @@ language sql set search_path = '' as $$
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 
--- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied yet.
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied
+-- yet.
 create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
 language sql stable set search_path = '' as $$
   with own as (
@@ -19247,7 +19258,8 @@ begin
   if v_member is not null then
     v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
     -- Nothing needs a member who may only read.
-    v_statuses := array(select s from unnest(v_statuses) as s where private.may_anywhere('job.approve', p_org, v_member));
+    v_statuses := array(select s from unnest(v_statuses) as s
+      where private.may_anywhere('job.approve', p_org, v_member));
   end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then

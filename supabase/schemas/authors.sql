@@ -47,7 +47,8 @@ language sql set search_path = '' as $$
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 
--- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied yet.
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied
+-- yet.
 create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
 language sql stable set search_path = '' as $$
   with own as (

@@ -306,8 +306,8 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
--- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
--- without any has lost it in a crash of the server, and no lease ends within the grace after that.
+-- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An
+-- instance without any has lost it in a crash of the server, and no lease ends within the grace after that.
 create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
 language sql stable set search_path = '' as $$
   select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()

@@ -136,7 +136,8 @@ comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
 comment on column public.git_deliveries.delivery_id is
-  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not signed.';
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
+  'signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';

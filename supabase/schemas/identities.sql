@@ -51,8 +51,8 @@ create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in between
-  -- has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in
+  -- between has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
   constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
     '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
     || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
@@ -324,7 +324,8 @@ begin
   if v_template !~ '\{organization_id\}' then
     perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
       'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
-      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual one.');
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
+      'one.');
   elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
     perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
       'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
@@ -385,8 +386,8 @@ language sql stable set search_path = '' as $$
     select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
 $$;
 
--- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has them
--- where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has
+-- them where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
@@ -416,7 +417,8 @@ begin
   end if;
   return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
     'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
-      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name) filter (where m.may and i.kind is not null),
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name)
+        filter (where m.may and i.kind is not null),
       '[]'),
     'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
     from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);

@@ -72,8 +72,8 @@ begin
 end;
 $$;
 
--- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner that
--- kept a state without its project asks this first.
+-- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
+-- that kept a state without its project asks this first.
 create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)

@@ -164,7 +164,8 @@ create function private.check_address(p_url text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
-    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
   then
     perform private.fail('RY422', 'The address has characters that programs read in different ways.',
       'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '

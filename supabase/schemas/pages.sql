@@ -119,7 +119,8 @@ begin
   if v_member is not null then
     v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
     -- Nothing needs a member who may only read.
-    v_statuses := array(select s from unnest(v_statuses) as s where private.may_anywhere('job.approve', p_org, v_member));
+    v_statuses := array(select s from unnest(v_statuses) as s
+      where private.may_anywhere('job.approve', p_org, v_member));
   end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then

@@ -32,7 +32,7 @@ create policy "Members see pull requests of their repositories" on public.pull_r
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 
+comment on column public.pull_requests.allowed_commit is
   'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
@@ -274,9 +274,10 @@ declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
-  v_job bigint := private.need_resolve(v_connection, format('Plan of #%s', p_number));
+  v_job bigint;
 begin
   perform private.need_anywhere('job.plan', v_connection.org_id);
+  v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
     perform private.fail('RY404', format('There is no open pull request #%s.', p_number),

@@ -114,8 +114,8 @@ begin
 end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same. Only
--- its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- Only its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$

@@ -131,8 +131,8 @@ language sql stable set search_path = '' as $$
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
 
--- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may, and
--- only reads outside of its path.
+-- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may,
+-- and only reads outside of its path.
 create function private.token_allows(p_verb text, p_path text default '') returns boolean
 language plpgsql stable set search_path = '' as $$
 begin

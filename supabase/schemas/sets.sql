@@ -55,7 +55,8 @@ create table private.set_members (
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
-create index set_members_pending_idx on private.set_members (set_id, module_id) where job_id is null and left_out is null;
+create index set_members_pending_idx on private.set_members (set_id, module_id)
+  where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
@@ -132,10 +133,11 @@ where m.job_id is null and m.left_out is null and not exists (
   select from private.set_edges as e
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED' offset 0
+  where e.set_id = m.set_id and e.after_id = m.module_id
+    and j.status is distinct from 'SUCCEEDED' offset 0 -- noqa: AM09
 ) and not exists (
   select from private.open_bindings as o
-  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
 );
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
@@ -260,7 +262,8 @@ declare
   v_set public.job_sets;
   v_modules pg_catalog.uuid[];
 begin
-  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org, p_path);
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org,
+    p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
     perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
       'Send PLAN, DRIFT, APPLY or DESTROY.');

@@ -154,11 +154,13 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
-  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are written.
+  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
+  -- written.
   if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
     replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
       '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
-    perform private.fail('RY422', format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+    perform private.fail('RY422',
+      format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
       'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
       'between single slashes, and no part "." or "..".');
   end if;

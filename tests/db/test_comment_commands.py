@@ -293,6 +293,8 @@ def test_a_fork_is_refused_where_forks_are_not_allowed(site: Site) -> None:
     fork(site)
     with refused("RY409", FORK):
         org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
+    with refused("RY404", "There is no open pull request #8."):
+        org.owner.call("plan_pull_request", p_connection=connection, p_number=8)
     assert runner.claim(10) == []
 
 

@@ -140,7 +140,7 @@ def test_only_the_folder_that_was_found_is_accepted_and_only_by_operators(site: 
     module = org.modules["net/vpc"]
     push(world, connection)
     read_without_vpc(site, 2)
-    with refused("RY409"):
+    with refused("RY409", 'The content of "net/vpc" was not found in "elsewhere".'):
         org.owner.call("move_module_folder", p_module=module, p_folder="elsewhere")
     with refused("RY403"):
         org.member("viewer").call("move_module_folder", p_module=module, p_folder="network")

@@ -1,5 +1,6 @@
 """Rights at a path: bindings of members, teams and service accounts add to the role of the membership, and nothing else does."""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -304,3 +305,44 @@ def test_what_somebody_may_is_the_union_along_the_path(
             expected = set().union(*(verbs[role] for role in [base, *above]))
             may = "select v.verb from private.verbs as v where private.may(v.verb, %s, %s, %s)"
             assert set(world.owner.rows(may, org.id, path, person)) == expected, path
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "code", "words"),
+    [
+        ("grant_role", {"p_role": "pilot"}, "RY404", 'There is no role "pilot".'),
+        ("grant_role", {"p_role": "planner"}, "RY409", "sre is planner there already."),
+        ("revoke_role", {"p_binding": "unknown"}, "RY404", "There is no such access."),
+        ("explain_access", {"p_verb": "job.fly"}, "RY404", 'There is no verb "job.fly".'),
+        ("create_team", {"p_name": "SRE"}, "RY409", 'There is already a team "SRE".'),
+        ("create_team", {"p_name": "-"}, "RY422", "A team's name has 1 to 63 letters, digits, spaces, dots,"),
+        ("delete_team", {"p_team": "unknown"}, "RY404", "There is no such team."),
+        ("set_role", {"p_name": "Odd"}, "RY422", "A role's name has 2 to 40 lower-case letters, digits and hyphens."),
+        ("set_role", {"p_name": "odd", "p_verbs": "{job.fly}"}, "RY422", "A role cannot have: job.fly."),
+        ("delete_role", {"p_name": "pilot"}, "RY404", 'There is no own role "pilot".'),
+        ("delete_role", {"p_name": "ours"}, "RY409", 'Somebody has the role "ours".'),
+    ],
+)
+def test_wrong_names_and_used_roles_are_refused(
+    tree: Organization, function: str, given: dict[str, Any], code: str, words: str
+) -> None:
+    sre = team(tree, "sre")
+    whole = {"p_org": tree.id, "p_path": "a", "p_kind": "team", "p_subject": sre}
+    tree.owner.call("set_role", p_org=tree.id, p_name="ours", p_verbs="{job.plan}")
+    for role in ("planner", "ours"):
+        tree.owner.call("grant_role", p_role=role, **whole)
+    usual: dict[str, dict[str, Any]] = {
+        "grant_role": whole,
+        "explain_access": {"p_org": tree.id, "p_path": "a", "p_user": tree.owner.id},
+        "create_team": {"p_org": tree.id},
+        "set_role": {"p_org": tree.id, "p_verbs": "{job.plan}"},
+        "delete_role": {"p_org": tree.id},
+    }
+    given = {name: str(uuid.uuid4()) if value == "unknown" else value for name, value in given.items()}
+    with refused(code, words):
+        tree.owner.call(function, **usual.get(function, {}) | given)
+
+
+def test_a_token_for_one_path_names_a_role_too(tree: Organization) -> None:
+    with refused("RY422", "A token for one group needs a role, too."):
+        make(tree.owner, f"alone {tree.owner.id}", p_path="a")

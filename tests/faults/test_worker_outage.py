@@ -69,7 +69,7 @@ def test_the_state_and_the_log_of_a_released_apply_are_kept_for_a_person(apply: 
 
 
 def engine_of(runner: WorkerProcess) -> psutil.Process:
-    """The engine itself, inside of whatever it is shut in by."""
+    """The engine itself, inside of whatever isolates it."""
     found = psutil.Process(runner.process.pid).children(recursive=True)
     return next(each for each in found if is_applying(each))
 

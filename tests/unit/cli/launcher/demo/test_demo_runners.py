@@ -1,4 +1,4 @@
-"""No runner of the demo can read the installation's secrets; anybody's modules run only where they are shut in altogether."""
+"""No runner of the demo can read the installation's secrets; anybody's modules run only where they are fully isolated."""
 
 import asyncio
 import os

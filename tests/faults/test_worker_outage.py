@@ -25,7 +25,7 @@ def apply(bench: Bench, tmp_path: Path) -> Iterator[Apply]:
         yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu))
 
 
-def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news_arrives(apply: Apply) -> None:
+def test_an_apply_that_finishes_during_an_outage_succeeds_once_reported(apply: Apply) -> None:
     apply.cut()
     held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
     assert held["error"]["code"] == "OUT_OF_CONTACT"

@@ -7850,7 +7850,7 @@ begin
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
     from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
-    -- "offset 0": by the index, whatever is known about the tables.
+    -- "offset 0" forces the index, whatever the statistics.
     cross join lateral (
       select a.worker_id from public.worker_assignments as a
       where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
@@ -10246,8 +10246,8 @@ begin
   if cardinality(p_lanes) = 1 then
     return private.lock_next(p_lanes[1], p_count);
   end if;
-  -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
-  -- that skipped it would go to sleep beside work.
+  -- First count how many to take per lane, so that no job is locked and then left: another runner that skipped it
+  -- would go to sleep beside work.
   for v_wanted in
     select c.lane_id, count(*)::integer as n from (
       select l.lane_id from unnest(p_lanes) as l (lane_id)
@@ -10371,7 +10371,7 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
--- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
+-- When the lease of an attempt ends: as it was given, or as the last heartbeat of its session holds. An instance
 -- without any has lost it in a crash of the server, and no lease ends within the grace after that.
 create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
 language sql stable set search_path = '' as $$
@@ -11558,9 +11558,10 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
-        then 'You made this change; somebody else approves it.'
-        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
+    perform private.fail('RY403', format('You %s; somebody else approves it.',
+        case when private.caller_id() in (select private.change_makers(p_job)) then 'made this change'
+          else 'requested this job' end),
+      case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then

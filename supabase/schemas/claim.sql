@@ -181,8 +181,8 @@ begin
   if cardinality(p_lanes) = 1 then
     return private.lock_next(p_lanes[1], p_count);
   end if;
-  -- Look first how many to take from which lane, so that no job is locked that will not be taken: another runner
-  -- that skipped it would go to sleep beside work.
+  -- First count how many to take per lane, so that no job is locked and then left: another runner that skipped it
+  -- would go to sleep beside work.
   for v_wanted in
     select c.lane_id, count(*)::integer as n from (
       select l.lane_id from unnest(p_lanes) as l (lane_id)
@@ -306,7 +306,7 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
--- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An instance
+-- When the lease of an attempt ends: as it was given, or as the last heartbeat of its session holds. An instance
 -- without any has lost it in a crash of the server, and no lease ends within the grace after that.
 create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
 language sql stable set search_path = '' as $$

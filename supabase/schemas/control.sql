@@ -451,9 +451,10 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', case when private.caller_id() in (select private.change_makers(p_job))
-        then 'You made this change; somebody else approves it.'
-        else 'You requested this job; somebody else approves it.' end, case when v_is_alone
+    perform private.fail('RY403', format('You %s; somebody else approves it.',
+        case when private.caller_id() in (select private.change_makers(p_job)) then 'made this change'
+          else 'requested this job' end),
+      case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then

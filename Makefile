@@ -89,7 +89,7 @@ lint-only:
 	@$(MAKE) -j 2 $(LINTS)
 
 lint-mypy:
-	@echo "==> mypy" && $(PY) -m mypy --explicit-package-bases app worker stack cli wire benchmarks
+	@echo "==> mypy" && $(PY) -m mypy --explicit-package-bases app worker stack cli wire benchmarks scripts rxconfig.py
 
 lint-deno:
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \

@@ -74,7 +74,7 @@ FRAMED = (
     *runners.ROUTES,
     *runner_page.ROUTES,
     *jobs.ROUTES,
-    *job_page.routes(RunnerActionState.enable),
+    *job_page.routes(RunnerActionState.enable),  # type: ignore[arg-type]
     *modules.ROUTES,
     *graph_page.ROUTES,
     *change_page.ROUTES,

@@ -19,6 +19,7 @@ SEARCHED = (
     "wire",
     "scripts",
     "benchmarks",
+    "tests",
     "supabase/schemas",
     "supabase/functions",
     "assets",
@@ -34,7 +35,8 @@ GENERATED = (
     "supabase/schemas/api.sql",
     *(f"docs/reference/{page}.md" for page in ("commands", "permissions", "settings", "statuses")),
 )
-THIS = "scripts/prose.py"
+# They contain the phrases themselves.
+OWN = ("scripts/prose.py", "tests/unit/repository/test_prose.py")
 
 # A space of a pattern also matches a line break, with the marks that start the next line of a comment or a string.
 GAP = r"""(?:[ ]|[ ]*["']?[ ]*\n[ ]*(?:(?:\#|--|//|\*)[ ]?|f?["'])?)"""
@@ -45,7 +47,7 @@ RULES = {
     r"(?:says?|said|saying) so\b": "name what reports it, and where: is noted in the log, the page shows it",
     r"(?:is|are|was|were|be|been|being) told\b": "is notified, receives, learns",
     r"[wW]hoever\b": "anyone who, the caller",
-    r"(?:for|of|by|to|from|than|keeps|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
+    r"(?:for|of|by|to|from|than|keeps|with|as) who (?!in |can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
     r"Who (?:looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
     r"(?:who|somebody|nobody|everybody|anybody) look(?:s|ed)\b": "the viewer, a viewer of …",
     r"be(?:ing|en)? looked at\b": "open, current, read, checked",
@@ -121,7 +123,7 @@ def searched_files() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", "-z", *SEARCHED], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")
-    return [path for path in listed if path.endswith(SUFFIXES) and not path.startswith((*GENERATED, THIS))]
+    return [path for path in listed if path.endswith(SUFFIXES) and not path.startswith((*GENERATED, *OWN))]
 
 
 def main(paths: list[str]) -> int:

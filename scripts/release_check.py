@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
@@ -19,14 +19,9 @@ from zipfile import ZipFile
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import checksums
-import frozen
-import publish_release
-import versions
-import wheels
-import worker_binary
+from scripts import checksums, frozen, publish_release, versions, wheels, worker_binary
 
 ROOT = Path(__file__).resolve().parent.parent
 CHARTS = {
@@ -77,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if given.words or run(release, FILES) else 1
 
 
-def run(release: Release, checks: dict[str, Callable[[Release], str]]) -> bool:
+def run(release: Release, checks: Mapping[str, Callable[[Release], str]]) -> bool:
     """Run checks one after the other; a wrong one does not keep the next from telling what it finds."""
     is_good = True
     for name, check in checks.items():

@@ -180,11 +180,17 @@ READY: dict[str, Callable[[Page], None]] = {
 }
 
 
+def prepare(page: Page, name: str) -> None:
+    """Bring a page into the state that its picture shows."""
+    if name in READY:
+        READY[name](page)
+
+
 def for_docs(page: Page, paths: dict[str, str]) -> None:
     """The docs' own pictures: small and light."""
     for name, path in paths.items():
         show(page, path)
-        READY.get(name, lambda _page: None)(page)
+        prepare(page, name)
         save_small(page, name)
 
 
@@ -200,7 +206,7 @@ def every_page(sign_in: Callable[[tuple[int, int], Any], Page], folder: Path, pa
                 page.get_by_role("heading").first.wait_for()
             else:
                 show(page, path)
-                READY.get(name, lambda _page: None)(page)
+                prepare(page, name)
             # An overlay belongs to the window, not to the page's length.
             is_whole = name not in OVER_A_PAGE
             page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=is_whole)

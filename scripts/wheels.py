@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import worker_binary
+from scripts import worker_binary
 
 ROOT = worker_binary.ROOT
 # The dashboard's sources, its documentation, and the demo's outdated runner.

@@ -29,7 +29,7 @@ SHARED = {
     "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
     "RUNYARD_REALTIME_CHANNEL_ERROR_SECONDS": "0.05",
     "RUNYARD_REALTIME_CONNECT_ERROR_SECONDS": "0.05",
-    # They publish tables of their own, too: at the next look everybody would be told once more that changes flow.
+    # They publish tables of their own, too: at the next check every subscriber would be notified again that changes arrive.
     "RUNYARD_REALTIME_PUBLICATION_SECONDS": "3600",
 }
 # How long an example takes says something about the machine, not about the product.
@@ -41,7 +41,7 @@ hypothesis_settings.register_profile(
     derandomize=is_usual(),
 )
 hypothesis_settings.load_profile("runyard")
-# The same goes for an answer: who says no limit of their own waits a minute, where httpx would give up after 5 s.
+# The same goes for an answer: a caller that sets no limit waits a minute, where httpx would give up after 5 s.
 for _part in ("connect", "read", "write", "pool"):
     setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _part, 60.0)
 read_once()
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # So a script starts what runs in its background; children would inherit it, and some of them are to be interrupted.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Collecting makes millions of objects that all stay: nobody looks for garbage among them, neither now nor later.
+    # Collecting makes millions of objects that all stay, so garbage collection would find nothing.
     gc.disable()
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="runyard-test-")
@@ -63,14 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the run's folder; the shared server notices by itself that the run has ended."""
+    """Remove the run's folder; the shared server notices on its own that the run has ended."""
     gc.unfreeze()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
 
 def pytest_report_header() -> str:
-    """Say how much is run, and how to run the same again."""
+    """Show how much is run, and how to run the same again."""
     if is_all():
         return f"everything is run ({ALL_VARIABLE}=1)"
     return f"large tests are sampled: {SEED_VARIABLE}={choose_seed()} is the seed, another one samples others; {ALL_VARIABLE}=1 runs all"

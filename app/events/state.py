@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import reflex as rx
 
@@ -49,7 +49,7 @@ class EventsState(LivePage, rx.State):
 
     def _query(self) -> LiveQuery:
         asked = self._filter().arguments(datetime.fromisoformat(self._asked_at))
-        page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
+        page: dict[str, Any] = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
         return live_query("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
 
     async def _prepare(self, session: BrowserSession) -> None:

@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-from supabase_auth.types import Session as AuthSession
-
 from app.project import two_steps
-from app.project.client import AUTH_SILENT, Client, expiry_of
+from app.project.client import AUTH_SILENT, AuthSession, Client, expiry_of
 from app.project.clock import ProjectClock
 from app.project.errors import Refused, SignedOut, Unreachable
 from app.project.models import BrowserSession, Page, Query

@@ -12,7 +12,7 @@ from typing import Any, cast
 import httpx
 from postgrest import APIError, CountMethod
 from supabase_auth.errors import AuthApiError, AuthError, AuthRetryableError, AuthUnknownError
-from supabase_auth.types import Session as AuthSession
+from supabase_auth.types import Session
 
 from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
 from app.project.models import BrowserSession, Page, Query
@@ -25,6 +25,8 @@ _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
 _AWAY_CODES = ("PGRST00", "08", "57P")
 _BUSY = ("The database did not answer in time.", "Nothing was changed. Try again in a moment.")
 _OVER_CODES = {"bad_jwt", "session_not_found", "user_not_found"}
+# The rest of the dashboard takes the type from here.
+AuthSession = Session
 AUTH_SILENT = ("The sign-in service did not answer.", "Try again in a moment.")
 
 

@@ -7,9 +7,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from supabase_auth.types import Session as AuthSession
-
-from app.project.client import Client
+from app.project.client import AuthSession, Client
 from app.project.errors import Refused
 
 ISSUER = "Runyard"

@@ -7,11 +7,10 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from supabase_auth.types import Session as AuthSession
 
 from app.http.cookies import NAME, clear_sid, set_sid
 from app.http.origins import is_same_origin
-from app.project.client import Client
+from app.project.client import AuthSession, Client
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of
 from app.project.models import BrowserSession

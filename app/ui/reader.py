@@ -13,7 +13,7 @@ def read(view: type[View], row: Mapping[str, Any], **made: Any) -> View:
     """Read a row as a view: `made` has the fields that are not the row's own; an absent one is empty, 0 or False."""
     return {  # type: ignore[return-value]
         name: _as(get_origin(kind) or kind, made[name] if name in made else row.get(name))
-        for name, kind in _types(view).items()
+        for name, kind in _types(view).items()  # type: ignore[arg-type]
     }
 
 

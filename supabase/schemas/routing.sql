@@ -117,7 +117,7 @@ begin
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
     from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
-    -- "offset 0": by the index, whatever is known about the tables.
+    -- "offset 0" forces the index, whatever the statistics.
     cross join lateral (
       select a.worker_id from public.worker_assignments as a
       where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0

@@ -22,7 +22,7 @@ def first(http: httpx.Client, alice: User) -> str:
 
 
 def age(db: psycopg.Connection, *tokens: str) -> None:
-    """Let the reuse interval of tokens pass."""
+    """Move the tokens past their reuse interval."""
     query = "update auth.refresh_tokens set updated_at = now() - interval '1 minute' where token = any(%s)"
     hashes = [hashlib.sha256(token.encode()).hexdigest() for token in tokens]
     db.execute(query, [[*tokens, *hashes]])

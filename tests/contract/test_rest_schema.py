@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture
 def changing(db: psycopg.Connection, http: httpx.Client) -> Iterator[str]:
-    """A table of the test's own: a name that was there before could be answered by a cache that still has the other one."""
+    """A table of the test's own: with a name that was used before, a cache could answer for the earlier table."""
     name = f"contract_changing_{uuid.uuid4().hex[:8]}"
     db.execute(f"create table public.{name} (id int primary key)".encode())
     db.execute(f"grant select, insert on public.{name} to anon".encode())

@@ -109,7 +109,7 @@ def test_another_key_replaces_the_first_one(cli: Path, project: Path) -> None:
 
 
 def sign_with_functions(project: Path) -> jwt.Token:
-    """Let the functions sign a token with the variables of their env file, and check it against the CLI's keys."""
+    """Make the functions sign a token with the variables of their env file, and check it against the CLI's keys."""
     lines = (project / "supabase" / "functions" / ".env").read_text().splitlines()
     variables = {name: value.strip("'") for name, value in (line.split("=", 1) for line in lines)}
     assert len(lines) == len(variables), "each variable once"

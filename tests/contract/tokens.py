@@ -1,4 +1,4 @@
-"""Tokens that must not be believed."""
+"""Tokens that must not be accepted."""
 
 import base64
 import hmac

@@ -34,7 +34,7 @@ def push(world: World, connection: str, delivery: str = "", **more: Any) -> dict
 
 
 def read(site: Site, number: int, emails: tuple[str, ...] = (), **contents: str | None) -> list[dict[str, Any]]:
-    """Let the runner claim the RESOLVE job and report these contents at a commit; returns the jobs that follow."""
+    """Claim the RESOLVE job as the runner and report these contents at a commit; return the jobs that follow."""
     _, org, runner, _ = site
     job = runner.claim_one()
     assert job["type"] == "RESOLVE"
@@ -78,7 +78,7 @@ def announce(site: Site, head: int, people: tuple[str, ...] = (), **more: Any) -
 def merged(
     site: Site, head: int, problem: str | None = None, emails: tuple[str, ...] = (), **contents: str
 ) -> list[dict[str, Any]]:
-    """Let the runner report the merge of the pull request; the base has the contents of the first reading."""
+    """Report the merge of the pull request as the runner; the base has the contents of the first reading."""
     _, org, runner, _ = site
     job = runner.claim_one()
     assert job["type"] == "RESOLVE"

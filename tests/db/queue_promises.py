@@ -157,6 +157,6 @@ class Promises(RuleBasedStateMachine):
             if event == "phase" and phase in ("APPLY", "DESTROY"):
                 touched.add((job, attempt))
             if to_status == "QUEUED" and (job, attempt) in touched:
-                assert actor == "user", f"job {job} was queued again by itself after it had touched infrastructure"
+                assert actor == "user", f"job {job} was queued again automatically after it had touched infrastructure"
         for number, job in self.model.items():
             assert replay([row[3:5] for row in rows if row[0] == number]) == job.status

@@ -40,7 +40,7 @@ def test_a_job_of_low_priority_has_its_turn_after_ten_minutes(
     wait_for(fresh_world, 2)
     assert next_job(runner) == scheduled, "it is older than the jobs that wait now"
     assert next_job(runner) == people[1]
-    assert fresh_world.job(scheduled)["priority"] == 200, "its record says what was asked for"
+    assert fresh_world.job(scheduled)["priority"] == 200, "its row keeps the requested priority"
 
 
 def test_people_wait_behind_one_old_job_and_not_behind_all(

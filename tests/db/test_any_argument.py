@@ -1,6 +1,6 @@
 """Whatever is given to any function, anyone who may call it is answered or refused in words, never with an error of PostgreSQL's own.
 
-The functions come from the catalogue and the callers from the permission matrix, so a new function is tried as soon as it is there.
+The functions come from the catalogue and the callers from the permission matrix, so a new function is tried as soon as it exists.
 """
 
 import re

@@ -21,7 +21,7 @@ def runner(org: Organization) -> Runner:
 
 
 def start_cascades(world: World) -> None:
-    """Let the seconds pass that a cascade waits for other applies, and sweep."""
+    """Skip the seconds that a cascade waits for other applies, and sweep."""
     world.owner.connection.execute("update public.job_sets set starts_at = now() where starts_at is not null")
     world.sweep()
 

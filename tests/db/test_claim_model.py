@@ -156,7 +156,7 @@ def degrade(twin: Twin, name: str) -> None:
 
 
 def change_rules(twin: Twin) -> None:
-    """An organisation begins or ends maintenance, or decides anew about shared runners."""
+    """An organisation begins or ends maintenance, or changes its decision about shared runners."""
     org = twin.dice.choice(twin.orgs)
     if org.id in twin.rules.maintenance:
         twin.rules.maintenance.discard(org.id)

@@ -39,7 +39,7 @@ def prove(site: Site, member: User | None = None, login: str = "ann", account: s
 
 
 def say(site: Site, verb: str, argument: str = "", sender: str = "Ann", account: str = "11", **more: Any) -> str:
-    """Let somebody comment; returns the verdict and the reason."""
+    """Comment as somebody; return the verdict and the reason."""
     comment = {
         "id": uuid.uuid4().int % 10**12, "number": 7, "verb": verb, "argument": argument, "sender_id": account, **more,
     }  # fmt: skip

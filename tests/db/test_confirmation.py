@@ -82,7 +82,7 @@ def test_an_apply_waits_for_a_person_to_confirm_its_plan(
     assert waiting["approval_deadline_at"] is not None
     assert runner.claim() == [], "nothing is held and nothing runs while people think"
     done = org.owner.call("approve_job", p_job=waiting["id"], p_decision="approve", p_comment="looks right")
-    assert done["status"] == "QUEUED", "who asked may confirm, where no approval is asked for"
+    assert done["status"] == "QUEUED", "the requester may confirm where no approval is required"
     assert world.events(waiting["id"])[-1] == "confirmed"
     assert runner.claim_one()["plan_job_id"] == planned
 

@@ -33,7 +33,7 @@ def crashing_world(own_server: Server) -> Iterator[World]:
 
 
 def crash_one_backend(world: World) -> World:
-    """Kill an idle backend, wait until the server is back, and look at the same database anew."""
+    """Kill an idle backend, wait until the server is back, and connect to the same database again."""
     started_at = world.owner.one("select pg_postmaster_start_time()")
     idle = world.database.connect("postgres")
     os.kill(idle.info.backend_pid, signal.SIGKILL)

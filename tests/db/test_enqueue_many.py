@@ -264,7 +264,7 @@ def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
 
 @pytest.mark.parametrize("call", ["enqueue_job", "enqueue_jobs"])
 def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, org: Organization, call: str) -> None:
-    """The pin may have been looked at before the removal; the job would wait for ever."""
+    """The pin may have been checked before the removal; the job would wait for ever."""
     worker, module, operator = org.worker("r1"), org.module("a/b"), org.member("operator")
     options = {"pinned_worker_id": worker}
     asked = world.during(

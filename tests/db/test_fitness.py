@@ -227,7 +227,7 @@ def test_maintenance_of_the_installation_concerns_everybody(fresh_world: World) 
     assert there.claim() == []
     assert "installation" in explained(org, job)["summary"]
     world.owner.connection.execute("update private.installation set maintenance_until = now()")
-    assert there.claim_one()["id"] == job, "it ends by itself"
+    assert there.claim_one()["id"] == job, "it ends on its own"
     ended = world.service.call("set_installation_maintenance", p_until=None, p_reason=None)
     assert ended == {"maintenance": None}
 

@@ -232,7 +232,7 @@ def test_a_newer_commit_cancels_the_jobs_of_the_older_one(site: Site) -> None:
     assert job["type"] == "RESOLVE"
     vpc = {"id": world.job(newer["id"])["module_id"], "branch": "main", "commit": commit(4), "fingerprint": "v4"}
     runner.finish(job, p_result={"git": {"modules": [vpc]}})
-    assert world.job(newer["id"])["cancel_kind"] == "GRACEFUL", "a plan that runs is asked to stop"
+    assert world.job(newer["id"])["cancel_kind"] == "GRACEFUL", "a running plan receives a request to stop"
 
 
 def test_a_module_that_is_switched_off_is_not_planned(site: Site) -> None:

@@ -69,7 +69,7 @@ def test_unknown_changes_and_changes_of_others_are_not_found(site: Site) -> None
 
 
 def listed(site: Site, *pulls: dict[str, Any]) -> list[int]:
-    """Let the poll query the provider, which lists these; returns the numbers that were known as open."""
+    """Poll the provider, which lists these; return the numbers that were known as open."""
     world, _, _, connection = site
     world.owner.connection.execute(
         "update public.git_connections set next_poll_at = now(), poll_seconds = 300 where id = %s", [connection]
@@ -101,7 +101,7 @@ def test_the_poll_finds_a_pull_request_whose_events_were_lost(site: Site) -> Non
     assert org.owner.rows("select number from public.pull_requests order by 1") == [7, 9]
     before = len(org.owner.call("list_git_deliveries", p_org=org.id))
     assert listed(site, pull(7, 5)) == [7]
-    assert len(org.owner.call("list_git_deliveries", p_org=org.id)) == before, "what is known is no news"
+    assert len(org.owner.call("list_git_deliveries", p_org=org.id)) == before, "a known state changes nothing"
     assert "Open pull requests" not in org.owner.rows("select title from public.deliveries")
 
 

@@ -39,7 +39,7 @@ def end(site: Site, message: Message, status: str = "DELIVERED", **more: Any) ->
 
 
 def sent(site: Site) -> list[Message]:
-    """Let a sender write all that waits; returns the contents in their order."""
+    """Send every waiting report; return the contents in their order."""
     bodies = []
     while messages := lease(site):
         for message in messages:

@@ -1,4 +1,4 @@
-"""The subject of a job's token, and what clouds are told to trust: no organisation and no phase passes for another."""
+"""The subject of a job's token, and the trust that clouds are configured with: no organisation and no phase passes for another."""
 
 import re
 from typing import Any

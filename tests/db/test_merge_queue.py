@@ -37,7 +37,7 @@ def queue(site: Site, action: str = "checks_requested", *, base: int = 1, **more
 
 
 def queued(site: Site, problem: str | None = None, base: int = 1, **contents: str) -> list[dict[str, Any]]:
-    """Let the runner report the commit of the queue; returns the plans that follow."""
+    """Report the commit of the queue as the runner; return the plans that follow."""
     _, org, runner, _ = site
     job = runner.claim_one()
     work = runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])

@@ -41,7 +41,7 @@ def pair(postgres_server: Server, module_database: str) -> Iterator[Pair]:
     database = Database(postgres_server, module_database)
     world = World.open(database)
     theirs = build(world)
-    # The installation has these once, whoever's they are.
+    # The installation has one set of these, shared by all organisations.
     world.owner.connection.execute("delete from public.worker_releases")
     world.owner.connection.execute("update public.sealing_keys set id = repeat('a', 16)")
     yield Pair(build(world), theirs)

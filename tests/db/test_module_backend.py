@@ -1,4 +1,4 @@
-"""Whose backend a module's state is kept in, how a state comes in, and how one is pushed."""
+"""The backend that keeps a module's state, and how a state is imported and pushed."""
 
 import json
 

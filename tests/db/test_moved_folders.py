@@ -1,4 +1,4 @@
-"""A module whose folder is gone from its branch: the module says so, its applies end, and it can follow the folder."""
+"""A module whose folder was removed from its branch shows it, its applies end, and it can follow the folder."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def site(world: World, org: Organization) -> Site:
 def read_without_vpc(
     site: Site, number: int, moved_to: str | None = "network", dns: str = "d1"
 ) -> list[dict[str, Any]]:
-    """Let the runner report a commit without the folder of net/vpc; returns the jobs that follow."""
+    """Report a commit without the folder of net/vpc as the runner; return the jobs that follow."""
     _, org, runner, _ = site
     job = runner.claim_one()
     assert job["type"] == "RESOLVE"

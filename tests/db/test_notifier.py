@@ -58,7 +58,7 @@ def test_the_function_is_woken_while_something_is_due(fresh_world: World, journa
         assert calls(function) == [("/notify", {"deliver": True})]
         function.status = 500
         asyncio.run(poll(notifier, 2))
-    assert journal.tail("notify").count("500") == 1, "trouble is said once"
+    assert journal.tail("notify").count("500") == 1, "trouble is logged once"
 
 
 def test_a_message_wakes_the_function_without_a_poll(

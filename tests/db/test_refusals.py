@@ -324,7 +324,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
             "update_cloud_identity", p_identity=org.cloud_identity(), p_spec={"role_arn": "not an arn"}
         ),
     ),
-    "a secret that is no hash": (
+    "a secret that is not a hash": (
         "RY422",
         "The secret must come as a bcrypt hash of cost 8 to 12.",
         owner("create_service_account", p_spec={"name": "ci", "path": ""}, p_secret_hash="s", p_secret_hint="abcd"),

@@ -27,7 +27,7 @@ READ = """
 select relname, seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_all_tables
 where schemaname in ('public', 'private') and seq_tup_read + coalesce(idx_tup_fetch, 0) > 0
 union all
--- What a scan of an index alone reads is not counted with the table. (The lists count jobs by status in that way, knowingly.)
+-- Rows that an index-only scan reads do not count for the table. (The lists count jobs by status in that way, knowingly.)
 select indexrelid::regclass::text, pg_stat_get_xact_tuples_returned(indexrelid) from pg_stat_all_indexes
 where schemaname = 'private' and pg_stat_get_xact_tuples_returned(indexrelid) > 0
 """
@@ -142,14 +142,14 @@ def test_the_sweep_reads_no_history(crowd: Crowd) -> None:
 def test_a_runner_is_welcome_beside_a_long_queue(crowd: Crowd) -> None:
     """Its lanes are written down; the jobs that wait are not looked at, because none of them belongs to another lane now."""
     read = crowd.rows_read(crowd.world.owner.connection, "select private.reroute(%(org)s, %(worker)s)")
-    assert read["lane_workers"], "the runner's lanes must have been made anew, or this shows nothing"
+    assert read["lane_workers"], "the runner's lanes must have been written again, or this shows nothing"
     assert max(jobs_of(read).values(), default=0) <= FEW, read
 
 
 def test_waking_everybody_reads_one_job_of_each_lane(crowd: Crowd) -> None:
     """When maintenance ends, with a long queue in one lane and none in another."""
     read = crowd.rows_read(crowd.world.owner.connection, "select private.wake_lanes(%(org)s)")
-    assert read["lanes"], "lanes must have been looked at, or this shows nothing"
+    assert read["lanes"], "lanes must have been read, or this shows nothing"
     assert max(jobs_of(read).values(), default=0) <= FEW, read
 
 

@@ -175,7 +175,7 @@ def test_a_schedule_without_modules_reports_it(world: World, org: Organization) 
 def test_clocks_that_jump_run_nothing_twice_and_lose_nothing(world: World, org: Organization) -> None:
     org.module("a/one")
     schedule(org, "a/one")
-    # The clock was years ahead when it ran, and came back: it would wait for that year.
+    # The clock was years ahead when it ran, and is right again: the schedule would wait for that year.
     world.owner.connection.execute(
         "update public.schedules set last_run_at = now() + interval '5 years', next_at = now() + interval '5 years' where org_id = %s",
         [org.id],

@@ -1,4 +1,4 @@
-"""Records of secrets, cloud identities and cloud-hosted runners are made or checked in the database, whoever the caller is."""
+"""Records of secrets, cloud identities and cloud-hosted runners are made or checked in the database for every caller."""
 
 from typing import Any
 

@@ -138,7 +138,7 @@ def test_known_change_is_a_preview_that_nobody_applies(org: Organization, chain:
         "RY409", f"Job {site['number']} is a preview: it has values that were not applied, and is never applied."
     ):
         org.enqueue("a/site", "APPLY", plan_job_id=site["id"])
-    assert chain.claim_one()["module_path"] == "a/watch", "nothing applies it by itself"
+    assert chain.claim_one()["module_path"] == "a/watch", "nothing applies it automatically"
 
 
 def test_preview_is_planned_for_real_after_the_apply(world: World, org: Organization, chain: Runner) -> None:

@@ -82,11 +82,11 @@ def test_the_value_that_wins_is_the_one_that_the_rule_names(org: Organization, r
 
 def test_a_key_has_one_value_at_a_path_and_counts_its_versions(org: Organization) -> None:
     assert put(org, MODULE, "size", 1)["version"] == 1
-    assert put(org, MODULE, "size", 1)["version"] == 1, "the same value is no new version"
+    assert put(org, MODULE, "size", 1)["version"] == 1, "the same value makes no new version"
     assert put(org, MODULE, "size", 2)["version"] == 2
     org.owner.call("remove_variable", p_variable=effective(org)[0]["id"])
     assert effective(org) == []
-    assert put(org, MODULE, "size", 3)["version"] == 3, "a removed key goes on counting"
+    assert put(org, MODULE, "size", 3)["version"] == 3, "the versions of a removed key continue"
     twice = [{"kind": "input", "name": "size", "value": value} for value in (4, 5)]
     with refused("RY422", '"size" is in the list twice.'):
         org.owner.call("set_variables", p_org=org.id, p_path=MODULE, p_variables=twice)

@@ -31,7 +31,7 @@ def refused(code: str, words: str = "") -> Iterator[pytest.ExceptionInfo[psycopg
         yield caught
     assert caught.value.sqlstate == code, f"{caught.value.sqlstate}: {caught.value}"
     if code.startswith("RY"):
-        assert caught.value.diag.message_primary, "an error says what happened"
+        assert caught.value.diag.message_primary, "an error describes what happened"
         assert caught.value.diag.message_hint, "and what to do next"
         assert words in str(caught.value.diag.message_primary)
 
@@ -282,7 +282,7 @@ class World:
         return {"p_service_account": account, "p_account_version": self.owner.one(query, account)}
 
     def act_as(self, caller: Caller, role: str, **claims: Any) -> None:
-        """Let a connection continue as somebody else."""
+        """Continue a connection as somebody else."""
         become(caller.connection, role, claims)
 
     # ------------------------------------------------------------------ time, which tests do not wait for

@@ -106,7 +106,7 @@ class Tab:
         await self.socket.send("42/_event," + json.dumps(["event", event]))
 
     async def answers(self, seconds: float = 0.6, most: float = 12.0) -> list[dict[str, Any]]:
-        """Collect what comes back until it is quiet for a while; a live page never is for long."""
+        """Collect answers until none arrives for a while; a live page is never quiet for long."""
         found: list[dict[str, Any]] = []
         end = time.monotonic() + most
         while time.monotonic() < end:
@@ -124,7 +124,7 @@ class Tab:
     async def until(
         self, is_there: Callable[[list[dict[str, Any]]], object], most: float = 120.0
     ) -> list[dict[str, Any]]:
-        """Collect what comes back until something is among it."""
+        """Collect answers until the wanted one is among them."""
         found: list[dict[str, Any]] = []
         end = time.monotonic() + most
         while not is_there(found):
@@ -157,7 +157,7 @@ async def open_tab(product: Product, cookie: str = "", origin: str = "", token: 
 
 
 def deltas(answers: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Merge the vars of our own states out of what came back."""
+    """Merge the vars of our own states from the answers."""
     merged: dict[str, dict[str, Any]] = {}
     for answer in answers:
         for state, values in (answer.get("delta") or {}).items():

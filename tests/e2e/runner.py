@@ -67,12 +67,12 @@ class ScriptedRunner:
         return self._product.rpc(self._token, name, arguments)
 
     def heartbeat(self) -> Any:
-        """Say that it lives."""
+        """Send a heartbeat."""
         running = [{"job": job, "attempt": attempt} for job, attempt in self._running.items()]
         return self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=running)
 
     def leave(self) -> Any:
-        """End the session, as a process that is told to stop."""
+        """End the session, as a process does that receives a signal to stop."""
         return self._call("worker_close_session", p_reason="stopped")
 
     def claim(self, number: int = 0) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class ScriptedRunner:
         )
 
     def report(self, job: dict[str, Any], phase: str, steps: list[dict[str, Any]]) -> Any:
-        """Say which step it is at."""
+        """Report the phase and the steps."""
         return self._call("worker_report", p_job=job["id"], p_attempt=job["attempt"], p_phase=phase, p_steps=steps)
 
     def log(self, job: dict[str, Any], seq: int, step: str, body: str) -> Any:
@@ -109,7 +109,7 @@ class ScriptedRunner:
         return self._call("worker_append_logs", p_job=job["id"], p_attempt=job["attempt"], p_chunks=chunks)
 
     def artifact(self, job: dict[str, Any], name: str, body: bytes) -> Any:
-        """Leave a file for another job, or for who reviews this one."""
+        """Leave a file for another job, or for the reviewer of this one."""
         encoded, digest = base64.b64encode(body).decode(), hashlib.sha256(body).hexdigest()
         about = {"p_job": job["id"], "p_attempt": job["attempt"], "p_name": name}
         return self._call("worker_put_artifact", **about, p_body_base64=encoded, p_sha256=digest)

@@ -85,7 +85,7 @@ def page(person: Person, open_as: Callable[..., Page]) -> Page:
     return open_as(person, reduced_motion="reduce")
 
 
-# What axe is asked for. Only colours differ between light and dark.
+# The rules that axe checks. Only colours differ between light and dark.
 VIOLATIONS = {"resultTypes": ["violations"]}
 OF_COLOURS = {**VIOLATIONS, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 MODES: dict[Any, dict[str, Any]] = {"light": VIOLATIONS, "dark": OF_COLOURS}

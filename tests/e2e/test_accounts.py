@@ -296,7 +296,7 @@ def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     expect(here.or_(there)).to_be_visible()
     for wanted, shown, hidden in ((person.org_name, here, there), (slug, there, here)):
         page.locator(".ry-org").click()
-        # A switch loads the page anew, also the one to where one is.
+        # A switch loads the page again, even to the current organisation.
         with page.expect_event("domcontentloaded"):
             page.get_by_role("menuitem", name=wanted).click()
         expect(page.locator("[data-link=live]:visible")).to_be_visible()

@@ -118,7 +118,7 @@ def update_all(page: Page, publish: Publish) -> None:
     # How a rollout looks on its way is another test's: this one may be over before it was seen.
     expect(row(page, "prod-eu")).to_contain_text("902.2.0", timeout=LATER)
     expect(page.get_by_role("status", name="Rollout")).to_be_hidden(timeout=LATER)
-    # The one that is left runs on a machine of ours: it is told, and the page says what to do there.
+    # The remaining one runs on a machine of ours: it is notified, and the page names the next step there.
     expect(page.get_by_text("1 runner is older than 902.2.0")).to_be_visible()
     page.get_by_role("button", name="How to update").click()
     question = page.get_by_role("alertdialog", name="Update on your machines")

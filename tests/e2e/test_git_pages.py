@@ -46,7 +46,7 @@ class Site:
         self.product.sql("select public.receive_git_delivery(%s, %s::jsonb)", self.connection, json.dumps(event))
 
     def read(self, number: int, **contents: str) -> None:
-        """Let the runner report these contents of the branch at a commit."""
+        """Report these contents of the branch at a commit, as the runner."""
         modules = [
             {"id": self.modules[name], "branch": "main", "commit": commit(number), "fingerprint": content}
             | {"watched": [name, "shared"]}

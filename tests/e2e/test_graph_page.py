@@ -141,7 +141,7 @@ def test_group_is_planned_reviewed_applied_in_part_and_destroyed(product: Produc
     expect(rows.nth(0)).to_contain_text("+2\u2002~1")
     expect(rows.nth(2)).to_contain_text("Waits for whole/second: `url` is known after apply.")
     assert (findings_in_both(page), sideways(page)) == ([], [])
-    # Plans that ended after the page was opened are not chosen by themselves.
+    # Plans that ended after the page was opened are not selected automatically.
     act = page.get_by_role("button", name="Apply chosen plans")
     expect(act).to_be_disabled()
     page.get_by_role("button", name="All of Step 2").click()

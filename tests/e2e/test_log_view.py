@@ -231,7 +231,7 @@ def test_a_long_log_is_searched_without_reading_it(show: Callable[..., Page], lo
         )
     page = show()
     expect(page.get_by_text("200,001 lines")).to_be_visible()
-    # A line has its place before it is read: what is in sight is asked for before the search begins.
+    # A line has its place before it is read: visible lines are requested before the search begins.
     expect(page.locator("#L200001 > span")).to_have_text("aws_eks_node_group.spot: Still destroying")
     read = log.asked.count("lines")
     page.get_by_label("Search the log").fill("needle")

@@ -42,7 +42,7 @@ LOG = "".join(f"line {number}\n" for number in range(1, 200)) + f"  # {ADDRESS} 
 
 
 def plan(product: Product, runner: ScriptedRunner, page: Page) -> None:
-    """Press Apply on the module's page, and be its runner until the plan is there."""
+    """Press Apply on the module's page, and act as its runner until the plan exists."""
     page.get_by_role("button", name="Apply", exact=True).click()
     page.get_by_test_id("run").click()
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))

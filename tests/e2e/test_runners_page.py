@@ -77,7 +77,7 @@ def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
             "PATH": f"{tool.parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(PROJECT),
             "HOME": str(tmp_path),
-            # What holds a job must be seen from where jobs are shut in.
+            # The file that holds a job must be visible to isolated jobs.
             "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(tmp_path / GATES),
         }
         process = subprocess.Popen(
@@ -104,7 +104,7 @@ def test_an_empty_fleet_links_to_the_docs_and_a_missing_runner_is_reported(perso
 
 
 def held_job(product: Product, person: Person, hold: Path) -> int:
-    """Ask for a plan that a hook holds before its engine begins, for as long as a file is there."""
+    """Request a plan that a hook holds before its engine begins, for as long as a file exists."""
     hold.touch()
     hook = f"while [ -e {hold} ]; do sleep 0.2; done"
     spec = {"source_kind": "inline", "source": {"files": {"main.tf": ""}}, "hooks": {"before_init": hook}}
@@ -201,7 +201,7 @@ def test_filters_and_search_have_live_counts(product: Product, person: Person, s
 def show_colours_and_dates(product: Product, person: Person, page: Page) -> None:
     """A badge has the colour of its status, and a row the date on which the runner was registered."""
     leaving = ScriptedRunner(product, person, "prod-leaving").worker["id"]
-    # Heard for as long as anybody looks.
+    # Its heartbeat stays recent for the whole test.
     heard = "update private.heartbeats set last_seen_at = now() + interval '1 hour' where worker_id in "
     product.sql(f"{heard} (select id from workers where org_id = %s)", person.org_id)
     product.rpc(person.token, "drain_worker", {"p_worker": leaving})
@@ -218,7 +218,7 @@ def show_colours_and_dates(product: Product, person: Person, page: Page) -> None
 
 @pytest.fixture
 def no_release_left(product: Product) -> Iterator[None]:
-    """Whoever comes next has no runner that is older than these."""
+    """Leave no runner behind that is older than those of the next test."""
     yield
     product.sql("delete from worker_releases where version like '901.%%'")
 

@@ -53,7 +53,7 @@ def test_a_jobs_last_event_appears_live_and_an_outdated_plan_is_not_offered(
     expect(page.get_by_role("button", name="Apply this plan")).to_be_visible()
 
     keep_state(product, module, 9)
-    # A job writes a state, and its page hears of that; this state has none, so the page is left and opened again.
+    # A state that a job writes reaches its page; this one has no job, so the page is left and opened again.
     page.goto("/dashboard/jobs")
     expect(page.locator("tr[data-row]").first).to_be_visible()
     page.goto(f"/dashboard/jobs/{number}")
@@ -122,7 +122,7 @@ def test_a_dialog_of_the_modules_menus_has_the_focus(product: Product, owner: Pe
         expect(page.get_by_role("button", name=opener, exact=True)).to_be_focused()
 
 
-# Judged in the page as soon as it is there: it goes by itself, and a busy machine may be slower than that.
+# Judged in the page as soon as the toast appears: it disappears after a while, and a busy machine may be slower.
 JUDGE = """() => {
   const covered = (toast) => {
     const at = toast.getBoundingClientRect();

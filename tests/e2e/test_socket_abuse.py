@@ -34,7 +34,7 @@ def stranger(product: Product) -> Person:
 
 
 def shows(answers: list[dict[str, Any]], person: Person) -> bool:
-    """Whether the page of somebody's organisation is among what came back."""
+    """Whether the page of somebody's organisation is among the answers."""
     return any(values.get("org_name_rx_state_") == person.org_name for values in deltas(answers).values())
 
 

@@ -28,7 +28,7 @@ TOO_WIDE = """[...document.querySelectorAll('.ry-tw')].filter((el) => el.scrollW
 
 
 def test_no_file_of_the_page_is_named_after_one_build(product: Product) -> None:
-    """Hashes that Python makes anew in each process, numbers and times would give another build other names."""
+    """Hashes that differ in each Python process, numbers and times would give another build other names."""
     assets = product.stack.settings.home / "web" / "build" / "client" / "assets"
     found = [file.name for file in assets.glob("*.js") if ONE_BUILD.search(file.read_text())]
     assert found == []
@@ -133,7 +133,7 @@ def test_a_running_job_does_not_push_its_log_down(
     place = page.locator("ry-log")
     page.get_by_test_id("timeline-steps").click()
     expect(page.locator("ry-timeline")).to_contain_text("Save plan")
-    # However long it took until here: that a runner is out of contact is said above the log.
+    # The page shows above the log that a runner is out of contact, and getting here may have taken long enough.
     runner.heartbeat()
     expect(page.get_by_test_id("out-of-contact")).to_have_count(0)
     settled(page)
@@ -196,7 +196,7 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     expect(page.get_by_role("heading", name="Plan")).to_be_visible()
     modules = "select path from modules where org_id = %s and deleted_at is null"
     left = f"{modules} union all select path from groups where org_id = %s"
-    assert product.sql(left, person.org_id, person.org_id) == [], "what was made for the test is gone, its job is not"
+    assert product.sql(left, person.org_id, person.org_id) == [], "what the test created was removed, its job was not"
     page.get_by_role("link", name="Runners").first.click()
     expect(row(page, "fresh")).to_be_visible()
     expect(sheet).to_have_count(0)

@@ -18,7 +18,7 @@ __all__ = ["person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 APPLYING = {**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}
 SKEW = "window.runyard.now() - Date.now()"
-# Milliseconds. The page believes what it is told only where that is further off than the way can explain.
+# Milliseconds. The page corrects its clock only where the difference is more than the way can explain.
 WRONG = 8_000
 # So much older than that is a time which came with the first load, however long that took.
 OLD = 16_000
@@ -50,7 +50,7 @@ class Line:
         self._open = []
 
     def silence(self) -> None:
-        """Let nothing pass and say nothing, as a network does that died."""
+        """Drop everything without an error, as a dead network does."""
         self._is_silent = True
 
     def mend(self) -> None:
@@ -325,7 +325,7 @@ IN_SIGHT = (
 
 
 def wait_in_sight(place: Locator) -> None:
-    """Wait until it has been scrolled to; it may be drawn anew on the way."""
+    """Wait until it has been scrolled to; it may be drawn again on the way."""
     expect(place).to_be_visible()
     wait_until(lambda: place.evaluate(IN_SIGHT))
 

@@ -32,7 +32,7 @@ def silence_seconds(bench: Bench, worker: str) -> float:
 
 
 def forget_heartbeats(bench: Bench, worker: str) -> None:
-    """Let the time pass that a silent runner has, without waiting for it."""
+    """Skip the time that a silent runner has, without waiting for it."""
     with bench.database() as database:
         database.execute(
             "update private.heartbeats set last_seen_at = now() - interval '2 minutes' where worker_id = %s", [worker]
@@ -108,6 +108,6 @@ class Apply:
 
 
 def pass_seconds(seconds: float) -> None:
-    """The outage itself: nothing else is waited for."""
+    """The outage itself, without waiting for anything else."""
     ends_at = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() >= ends_at, timeout_seconds=seconds + 10, every_seconds=0.1)

@@ -17,13 +17,13 @@ from tests.support.waiting import wait_until
 
 @dataclass(frozen=True)
 class OwnDaemon:
-    """Processes named by the files with their ids, and the command that starts those of them that are gone."""
+    """Processes named by the files with their ids, and the command that starts those that have ended."""
 
     pid_files: tuple[Path, ...]
     command: tuple[str, ...]
 
     def end(self, number: signal.Signals) -> None:
-        """Send them the signal, and wait until they are gone."""
+        """Send them the signal, and wait until they have ended."""
         for pid in [int(file.read_text()) for file in self.pid_files]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)

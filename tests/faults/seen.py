@@ -44,7 +44,7 @@ class Watch:
         self._add(f"**{what}**", "", "")
 
     def poll_once_more(self) -> None:
-        """Let the last change be seen, too."""
+        """Poll again, so that the last change is recorded, too."""
         polls = self._polls
         wait_until(lambda: self._polls > polls + 1, timeout_seconds=180)
 

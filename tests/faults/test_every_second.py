@@ -20,7 +20,7 @@ NAMES = ("first", "second", "third")
 
 
 def three_things(engine: HeldTofu) -> str:
-    """Three resources one after the other, two seconds each, that write down by themselves what they print and that they exist."""
+    """Three resources one after the other, two seconds each, that record on their own what they print and that they exist."""
     blocks, before = [], ""
     for name in NAMES:
         blocks.append(

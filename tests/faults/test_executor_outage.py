@@ -24,7 +24,7 @@ __all__ = ["bench"]
 
 
 class Dispatched:
-    """A runner that executes its jobs on a Docker host, and an apply in an executor there that ends when it is told to."""
+    """A runner that executes its jobs on a Docker host, and an apply in an executor there that ends when the test opens its gate."""
 
     def __init__(
         self, bench: Bench, docker: DockerApi, address: str, engine: HeldTofu, proxies: tuple[Proxy, Proxy]
@@ -60,7 +60,7 @@ class Dispatched:
         )  # fmt: skip
 
     def pass_time(self) -> None:
-        """Let the time pass that a silent runner has."""
+        """Skip the time that a silent runner has."""
         lose(self.bench, self.worker[0])
 
     def end(self) -> None:
@@ -123,7 +123,7 @@ def test_a_second_stop_signal_leaves_the_executor_running(dispatched: Dispatched
     assert dispatched.runner.wait() == 0
     assert dispatched.is_running()
     dispatched.end()
-    # Nobody else is there: the executor itself holds the attempt and tells its end.
+    # No other process is left: the executor itself holds the attempt and reports its end.
     assert dispatched.bench.wait_job(dispatched.job, "SUCCEEDED", "FAILED", "QUEUED")["status"] == "SUCCEEDED"
     assert dispatched.docker.removed == []
     dispatched.start_runner()

@@ -1,7 +1,7 @@
 """A node of a real Kubernetes that stops in mid-apply and returns: running processes continue, and dead ones are reported as such.
 
 Anyone who stops a node must own it: RUNYARD_TEST_NODE_PID_FILES names the files with the process ids of its kubelet and its containerd,
-RUNYARD_TEST_NODE_START the command that starts what of them is gone. Skipped, with the reason, elsewhere.
+RUNYARD_TEST_NODE_START the command that starts those that have ended. Skipped, with the reason, elsewhere.
 """
 
 import signal

@@ -28,7 +28,7 @@ def apply(fresh_stack: RunningStack, tmp_path: Path) -> Iterator[Apply]:
 
 @contextmanager
 def hung(stack: RunningStack, *parts: str) -> Iterator[None]:
-    """These parts answer nothing any more, are killed in the end, as an operator does with what hangs, and come back."""
+    """These parts stop answering, are killed in the end, as an operator kills what hangs, and return."""
     trees = {part: _suspend(stack.part_pid(part)) for part in parts}
     try:
         yield

@@ -28,7 +28,7 @@ def run(*command: str) -> None:
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Mount]:
-    """Mounts images of disks, which write nothing by themselves for as long as a test takes."""
+    """Mounts images of disks, which write nothing on their own for as long as a test takes."""
     with ExitStack() as stack:
 
         def at(image: Path, name: str) -> Path:

@@ -78,7 +78,7 @@ def update(bench: Bench, engine: HeldTofu) -> Iterator[Update]:
         yield Update(bench, proxy, engine)
 
 
-def test_an_update_that_ends_while_the_project_is_away_is_a_success_when_the_news_arrives(update: Update) -> None:
+def test_an_update_that_finishes_during_an_outage_succeeds_once_reported(update: Update) -> None:
     update.proxy.cut()
     update.engine.release("up")
     update.wait_ended_away()

@@ -119,7 +119,7 @@ def connect(stack: RunningStack) -> psycopg.Connection[Any]:
 
 
 def two_events(stack: RunningStack, person: Person, count: int) -> None:
-    """Jobs that wait for approval, are let go and fail: two events each, in this order."""
+    """Jobs that wait for approval, are released and fail: two events each, in this order."""
     module = person.call("list_modules", org=person.org)["rows"][0]["id"]
     for _ in range(count):
         job = person.call("enqueue_job", org=person.org, type="APPLY", module=module)["id"]
@@ -234,7 +234,7 @@ def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_lea
         answer = created(state)
         page = f"{github.url}/apps/runyard-test/installations/new"
         assert (answer.status_code, answer.json()) == (200, {"install_url": page})
-        assert created(state).json()["code"] == "RY404", "a code is good once"
+        assert created(state).json()["code"] == "RY404", "a code works once"
         (shown,) = person.rpc("list_git_apps", p_org=person.org_id)
         assert (shown["slug"], shown["number"], "BEGIN" in str(shown)) == ("runyard-test", APP, False)
 

@@ -26,7 +26,7 @@ def start(bench: Bench, engine: HeldTofu, worker: tuple[str, str]) -> WorkerProc
 
 
 def rotate(bench: Bench, worker: str) -> str:
-    """Give the runner a new token; the old one and the session that it opened are good for an hour more."""
+    """Give the runner a new token; the old one and the session that it opened are valid for another hour."""
     token = f"ryw_{secrets.token_hex(20)}"
     hashed = bcrypt.hashpw(token.encode(), bcrypt.gensalt(8)).decode()
     bench.rpc(
@@ -51,7 +51,7 @@ def test_a_token_rotated_in_the_middle_of_a_job_disturbs_nobody(bench: Bench, en
     engine.release("plan")
     ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1)
-    # The session goes on and takes more work; only who opens a new one needs the new token.
+    # The session continues and takes more work; only a new one needs the new token.
     more = bench.finished("PLAN", bench.module())["id"]
     runner.stop()
     revoke(bench, worker)

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 __all__ = ["bench"]
 
-# `make faults` asks for more of everything; `make test` is content with one round.
+# `make faults` runs more rounds; `make test` runs one.
 ROUNDS = int(os.environ.get("RUNYARD_FAULT_ROUNDS", "1"))
 LEASE_SECONDS = 60
 

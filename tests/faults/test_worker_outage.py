@@ -25,7 +25,7 @@ def apply(bench: Bench, tmp_path: Path) -> Iterator[Apply]:
         yield Apply(bench, proxy, make_engine(tmp_path / "engine", bench.tofu))
 
 
-def test_an_apply_that_ends_while_the_project_is_away_is_a_success_when_the_news_arrives(apply: Apply) -> None:
+def test_an_apply_that_finishes_during_an_outage_succeeds_once_reported(apply: Apply) -> None:
     apply.cut()
     held = apply.bench.wait_job(apply.job, "NEEDS_ATTENTION")
     assert held["error"]["code"] == "OUT_OF_CONTACT"
@@ -69,7 +69,7 @@ def test_the_state_and_the_log_of_a_released_apply_are_kept_for_a_person(apply: 
 
 
 def engine_of(runner: WorkerProcess) -> psutil.Process:
-    """The engine itself, inside of whatever it is shut in by."""
+    """The engine itself, inside of whatever isolates it."""
     found = psutil.Process(runner.process.pid).children(recursive=True)
     return next(each for each in found if is_applying(each))
 

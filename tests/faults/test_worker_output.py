@@ -13,7 +13,7 @@ __all__ = ["bench"]
 
 
 def last_heartbeat(bench: Bench, worker: str) -> datetime:
-    """When the runner was last heard of, by the server's clock."""
+    """The time of the runner's last heartbeat, by the server's clock."""
     with bench.database() as database:
         row = database.execute("select last_seen_at from private.heartbeats where worker_id = %s", [worker]).fetchone()
         assert row

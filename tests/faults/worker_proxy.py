@@ -35,7 +35,7 @@ class Seen:
 
 
 class Proxy:
-    """Runs on a thread of its own; `decide` is asked for every request."""
+    """Runs on a thread of its own; it calls `decide` for every request."""
 
     def __init__(self, target: str, host: str = "127.0.0.1") -> None:
         parts = urlsplit(target)
@@ -73,7 +73,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._drop)
 
     def half_open(self) -> None:
-        """Swallow what goes through websockets, both ways, and close nothing: the peer is gone without a word."""
+        """Swallow what goes through websockets, both ways, and close nothing: the peer has silently disappeared."""
         self.is_half_open = True
 
     def mend(self) -> None:

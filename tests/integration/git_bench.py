@@ -17,7 +17,7 @@ class Followed:
     provider = "gitea"
 
     def __init__(self, bench: Bench, folder: Path, url: str) -> None:
-        """Commit the first content and connect; nothing polls by itself."""
+        """Commit the first content and connect; nothing polls automatically."""
         self.bench, self.folder, self.url = bench, folder, url
         self.commit(app="first", db="first")
         self.publish()

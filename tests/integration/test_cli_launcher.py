@@ -96,7 +96,7 @@ def check_contradiction(stack: RunningStack, neighbour: RunningStack) -> None:
 
 
 def from_folder(stack: RunningStack, *arguments: str, code: int = 0, **variables: str) -> str:
-    """What a command says that knows the state folder alone, as in a terminal that did not start the stack."""
+    """The output of a command that knows the state folder alone, as in a terminal that did not start the stack."""
     environment = clean_environment() | {"RUNYARD_HOME": str(stack.settings.home)} | variables
     command = [sys.executable, "-m", "cli", *arguments]
     done = subprocess.run(
@@ -156,7 +156,7 @@ def check_taken_port(stack: RunningStack) -> None:
 
 
 def check_closing_port(stack: RunningStack) -> None:
-    """The start waits for a connection that has one of its ports, and goes on when it has ended."""
+    """The start waits for a connection that has one of its ports, and continues when it has ended."""
     stack.log.write_text("")
     with socket.create_server(("127.0.0.1", 0)) as called:
         caller = socket.socket()

@@ -20,7 +20,7 @@ from tests.unit.worker.dispatch.serving import serve
 
 __all__ = ["bench"]
 WAIT = "echo waiting here; exec sleep 600"
-# The apply has begun, and its provisioner does not end by itself.
+# The apply has begun, and its provisioner does not end on its own.
 SLOW_APPLY = """
 resource "terraform_data" "slow" {
   input = "x"

@@ -134,7 +134,7 @@ def test_a_module_in_the_images_runner_finds_nothing_but_its_own(
     way = bench.rows("worker_instances", worker_id=worker)[0]["facts"]["isolation"]
     assert way in ways
     if way == "none":
-        # An older kernel: what nothing keeps is said in the docs; a token that came by a variable is out of reach even so.
+        # On an older kernel the docs list what stays readable; a token passed in a variable is out of reach even so.
         found = [line for line in found if "token of" in line and by_variable]
     assert found == []
     assert bench.job(held)["status"] == "PROCESSING"

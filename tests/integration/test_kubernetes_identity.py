@@ -33,7 +33,7 @@ TOKEN_FOLDER = "/var/run/secrets/runyard"
 
 
 class Mirror(BaseHTTPRequestHandler):
-    """An HTTPS proxy that is itself each server it is asked for, and has the cluster's public documents."""
+    """An HTTPS proxy that answers in place of every server, and serves the cluster's public documents."""
 
     protocol_version = "HTTP/1.1"
     context: ssl.SSLContext

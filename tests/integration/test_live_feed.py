@@ -1,4 +1,4 @@
-"""The dashboard's live feed against the real stack: it becomes live, heals, and is handed from member to member."""
+"""The dashboard's live feed against the real stack: it becomes live, recovers, and is handed from member to member."""
 
 import asyncio
 import os

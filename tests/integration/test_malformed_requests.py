@@ -28,7 +28,7 @@ def _still_serving(running_stack: RunningStack) -> Iterator[None]:
 
 
 def send_raw(stack: RunningStack, path: str, rest: bytes, *, is_to_the_end: bool = False) -> bytes:
-    """Send bytes as they are and return the head of the answer, or all that comes back until the server closes."""
+    """Send bytes as they are and return the head of the answer, or all that arrives until the server closes."""
     head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\napikey: {stack.secret_key}\r\n"
     answer = b""
     with socket.create_connection(("127.0.0.1", stack.settings.gateway_port), 60) as connection:

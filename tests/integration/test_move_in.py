@@ -30,7 +30,7 @@ def bucket() -> Iterator[Any]:
 
 
 def read(bench: Bench, **source: Any) -> tuple[int, list[dict[str, Any]]]:
-    """Let the runner list root modules; the reading's job and its roots."""
+    """List root modules as the runner; return the reading's job and its roots."""
     group = f"moved-{uuid.uuid4().hex[:6]}"
     made = bench.rpc("request_survey", p_org=bench.org, p_source={"group": group, **source})
     ended = bench.wait_job(made["id"])

@@ -74,7 +74,7 @@ def nginx(folder: Path, port: int, pair: tuple[Path, Path]) -> tuple[str, list[s
 
 
 def caddy(folder: Path, port: int, pair: tuple[Path, Path]) -> tuple[str, list[str]]:
-    """The docs' file for Caddy, with this certificate in place of one that it gets by itself."""
+    """The docs' file for Caddy, with this certificate in place of one that it would request on its own."""
     site, given = f"{NAME} {{", f"tls {pair[0]} {pair[1]}"
     (ours,) = free_ports(1)
     changes = {

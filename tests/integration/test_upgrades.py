@@ -126,7 +126,7 @@ def test_an_older_installation_is_migrated_and_its_runners_continue(tmp_path: Pa
             done = bench.wait_job(waiting["id"])
             assert (done["status"], done["worker_id"]) == ("SUCCEEDED", worker[0]), done["error"]
             output = bench.finished("OUTPUT", module["id"])
-            assert GREETING in bench.log_of(output["id"]), "the state of the earlier apply is gone"
+            assert GREETING in bench.log_of(output["id"]), "the state of the earlier apply was lost"
             migrate_meanwhile(bench, runner, tmp_path / "after")
         finally:
             bench.close()

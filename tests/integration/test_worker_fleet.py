@@ -63,7 +63,7 @@ def test_capacity_is_the_number_of_jobs_at_a_time(bench: Bench, tmp_path: Path) 
     bench.runner(options={"capacity": 2}, **writable(mark))
     wait = until(tmp_path / "gate")
     own = f"{mark}/$RUNYARD_JOB_ID"
-    # Those who have counted say so: none may leave before the second has.
+    # Each reports when it has counted: none may leave before the second has.
     hook = f"touch {own}; ls {mark} | grep -vc counted; touch {own}.counted; {wait}; rm {own} {own}.counted"
     jobs = [bench.enqueue("PLAN", bench.module(hooks={"before_init": hook})) for _ in range(5)]
     wait_until(lambda: len(list(mark.glob("*.counted"))) == 2)

@@ -249,7 +249,7 @@ def test_a_pulumi_program_finds_nothing_but_its_own(make_scene: Callable[..., Sc
     )
     failed = scene.bench.wait_job(scene.bench.enqueue("PLAN", module))
     log = scene.bench.log_of(failed["id"])
-    # It is no language, so the job fails; the program has run before that.
+    # It is not a language plugin, so the job fails; the program has run before that.
     assert failed["status"] == "FAILED"
     assert looter.looks(log) >= 1, log[-3000:]
     assert looter.loot(log) == []

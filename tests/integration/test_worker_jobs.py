@@ -258,7 +258,7 @@ def test_the_job_directory_is_private_and_removed_afterwards(bench: Bench) -> No
     log = bench.log_of(job["id"])
     assert "\n700\n" in log
     assert list(runner.home.glob(".temp/job-*")) == []
-    # The job has ended for everybody before its runner hears that it has, and forgets it.
+    # The server has ended the job before its runner learns of it and forgets the job.
     wait_until(lambda: not list(runner.home.glob("instances/*/jobs/*")))
 
 

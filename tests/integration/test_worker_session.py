@@ -54,7 +54,7 @@ async def test_a_session_is_renewed_without_the_token_and_stays_valid(bench: Ben
         assert row == {"is_renewed": True}
         reply = await server.heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
         assert reply.lease_seconds > 0
-        # An answer that is late is asked for again, by a session that has ended.
+        # The runner requests a late answer again, with a session that has ended.
         with suppress(Retryable, Fatal):
             await server.close_session("the test is over")
         with pytest.raises(Fatal) as caught:
@@ -83,7 +83,7 @@ async def test_the_doorbell_wakes_for_work_and_for_directives(bench: Bench, tmp_
         await eventually(lambda: has("wake"))
         await asyncio.to_thread(bench.rpc, "drain_worker", p_worker=worker[0], p_reason="x")
         await eventually(lambda: has("directive"))
-        # A renewed token is handed over, and wake-ups go on coming.
+        # A renewed token is handed over, and wake-ups still arrive.
         await session.renew()
         events.clear()
         await asyncio.to_thread(bench.rpc, "resume_worker", p_worker=worker[0])

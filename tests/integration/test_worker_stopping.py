@@ -42,7 +42,7 @@ resource "terraform_data" "slow%d" {
 BEGUN = "begun\n"
 PROMPT = {"RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"}
 WAIT = "echo waiting here; exec sleep 600"
-# Only a kill ends it: what ends by itself once it is interrupted may do so before the test goes on.
+# Only a kill ends it: a child that an interrupt ends could end before the test continues.
 STUBBORN = "trap '' INT; echo begun; while :; do sleep 600; done"
 PHASES = {
     "before-init": {"hooks": {"before_init": WAIT}},

@@ -298,7 +298,7 @@ class Bench:
             "SUPABASE_URL": url or self.project.url,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
-            # Not the engines of whoever runs the tests: each runner would read Pulumi's 80 MB and start it.
+            # Not the engines of the user who runs the tests: each runner would read Pulumi's 80 MB and start it.
             "RUNYARD_ENGINE_CACHE": str(self.folder / "engine-cache"),
             "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.folder),
             # Many hooks wait for what the test does meanwhile, and a slow machine takes its time.

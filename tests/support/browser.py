@@ -26,7 +26,7 @@ SOON = 60_000
 # For operations that are slow in themselves: a lease, a rollout, a restart.
 LATER = 180_000
 # Fonts are loaded, moving elements have arrived, and the page has kept its size and place for some frames.
-# An endless rotation, the mark of something that runs, is no movement to wait for.
+# Nothing waits for an endless rotation, which marks something that runs.
 IS_SETTLED = """async () => {
   await document.fonts.ready;
   const isMoving = () => document.getAnimations().some((each) =>
@@ -119,7 +119,7 @@ class Tabs:
         return page
 
     def clear(self) -> None:
-        """Let the tabs that were used forget everything; a test that changed one for good has closed it."""
+        """Reset the tabs that were used; a test that changed one for good has closed it."""
         for kind, page, size, motion in self._used:
             try:
                 self._forget(page, size, motion)

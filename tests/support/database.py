@@ -41,7 +41,7 @@ class Server:
     secrets: Secrets
 
     def url(self, database: str, role: str = "postgres") -> str:
-        """A URL for a login role; `postgres` owns the schema as on hosted and is no superuser."""
+        """A URL for a login role; `postgres` owns the schema as on hosted and is not a superuser."""
         return self.settings.database_url(role, self.secrets.password(role), database)
 
     def template(self) -> str:

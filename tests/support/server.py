@@ -1,6 +1,6 @@
 """One PostgreSQL for a whole test run, shared by all its processes.
 
-Run as a process: `python -m tests.support.server <folder> <pid of the test run>`. It serves until that pid is gone,
+Run as a process: `python -m tests.support.server <folder> <pid of the test run>`. It serves until that process has ended,
 so that not even a killed test run leaves a server behind.
 """
 

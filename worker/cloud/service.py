@@ -58,7 +58,7 @@ def _same(stands: Any, wanted: Any) -> bool:
 
 def _definition(cloud: Cloud, execution_role: str, task_role: str, secret_arn: str) -> dict[str, Any]:
     target = cloud.target
-    # Anyone who deploys holds the rights in the cloud; a task has none, and decides about nobody.
+    # Only the deployer has cloud rights; tasks have none and do not scale others.
     environment = {"WORKER_ID": target.worker_id, "SUPABASE_URL": target.url, "RUNYARD__SCALING__ENABLED": "false"}
     container = {
         "name": CONTAINER,

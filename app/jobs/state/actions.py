@@ -135,7 +135,7 @@ class JobActionState(AppState, rx.State):
         if not page.is_found or not body:
             return []
         await self._rpc("comment_on_job", {"p_job": int(page.view["id"]), "p_body": body})
-        await page._read_comments()
+        await page._renew()
         return []
 
     @rx.event

@@ -1,7 +1,7 @@
 """The jobs page: past, running and queued jobs, a page at a time."""
 
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import reflex as rx
 
@@ -100,7 +100,7 @@ class JobsState(LivePage, rx.State):
         if changed.is_everything or not self.is_held:
             self._assign("fresh_count", 0)
             return rows
-        fresh = {row["id"]: row for row in rows}
+        fresh: dict[Any, JobRow | None] = {row["id"]: row for row in rows}
         kept: list[JobRow] = []
         for row in shown(self.get_value("rows"), self.get_value("patches")).values():
             latest = store.row("provision_jobs", str(row["id"]))

@@ -163,7 +163,8 @@ class ModulesState(LivePage, rx.State):
         self._full = {**answer["module"], "last_job_status": answer["last_change"] or ""}
         self._workers, self._assignments = answer["workers"], answer["assignments"]
         self._assign("state", module_states.build(answer["state"]))
-        for part in (ModuleContentsState, ModuleGrantsState, DependenciesState, RepositoryState):
+        parts: tuple[Any, ...] = (ModuleContentsState, ModuleGrantsState, DependenciesState, RepositoryState)
+        for part in parts:
             (await self.get_state(part))._take(answer)
         self._assign("history", [_history(row) for row in answer["history"][:HISTORY]])
         drift, at = drift_words(self._full)

@@ -248,10 +248,10 @@ class AddRunnerState(DeployForm, rx.State):
             return
         arguments = {"p_org": await self._org_id(), "p_filters": {"id": [self.worker_id]}}
         worker = next(iter((await self._rpc("list_runners", arguments))["rows"]), None)
-        is_online = worker is not None and worker["status"] != "OFFLINE"
-        self._assign("progress", "online" if is_online or self.progress == "online" else self._waiting())
-        if is_online:
-            self._assign("arrived", arrival(worker))
+        online = worker if worker is not None and worker["status"] != "OFFLINE" else None
+        self._assign("progress", "online" if online or self.progress == "online" else self._waiting())
+        if online:
+            self._assign("arrived", arrival(online))
         if self.job_id and (job := await self._job(self.job_id)) is not None:
             self._follow(job)
 

@@ -118,7 +118,7 @@ class RunnerState(LivePage, rx.State):
 
     def _queries(self) -> tuple[LiveQuery, LiveQuery, LiveQuery]:
         topics = ("workers", "worker_instances", "worker_releases", "overview")
-        jobs = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
+        jobs: dict[str, Any] = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
         return (
             live_query("list_runners", topics, "workers", filters={"id": [self._id()]}),
             live_query("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),

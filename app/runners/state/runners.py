@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import reflex as rx
 
@@ -169,7 +169,7 @@ class RunnersState(LivePage, rx.State):
 
     def _kept_jobs(self, jobs: list[ActiveJob], store: OrgStore) -> tuple[list[ActiveJob], int]:
         """Show the jobs that are shown, even those that have ended meanwhile; count those that would join them."""
-        fresh = {job["id"]: job for job in jobs}
+        fresh: dict[Any, Any] = {job["id"]: job for job in jobs}
         kept: list[ActiveJob] = []
         for job in self.get_value("jobs"):
             latest = store.row("provision_jobs", str(job["id"]))

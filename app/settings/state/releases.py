@@ -1,13 +1,13 @@
 """Runner versions: published by CI, newest first."""
 
 import re
-from typing import ClassVar, TypedDict
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
 from app.frame.versions import latest, published
 from app.live.page import LivePage
-from app.project.models import Row
 from app.project.store import Changed, OrgStore
 
 
@@ -39,7 +39,7 @@ class ReleasesState(LivePage, rx.State):
             self.rows = rows
 
 
-def _row(row: Row, newest: str, runners: int) -> ReleaseRow:
+def _row(row: Mapping[str, Any], newest: str, runners: int) -> ReleaseRow:
     return {
         "version": str(row["version"]),
         "first_line": first_line(str(row.get("notes") or "")),

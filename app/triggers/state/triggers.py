@@ -48,7 +48,7 @@ class TriggersState(Items, rx.State):
 
     def _query(self) -> LiveQuery:
         filters = {} if self.only == "any" else {"kind": [self.only]}
-        page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
+        page: dict[str, Any] = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
         return live_query(
             "list_triggers", QUERY_TOPICS, pause_seconds=RENEW_SECONDS, search=self.search, filters=filters, **page
         )

@@ -1,4 +1,4 @@
-// A supabase-js client that does what it is told on stdin (one JSON command a line) and tells on stdout what happens.
+// A supabase-js client that follows commands from stdin (one JSON document a line) and reports on stdout.
 import { createClient, RealtimeChannel } from "@supabase/supabase-js";
 
 const [url, key, version] = Deno.args;

@@ -60,7 +60,7 @@ async def test_binary_broadcasts_are_passed_on_unread(realtime: RealtimeServer) 
         await sender.connection.send(pushed("realtime:room", "raw", b"\x00\xff\x01", is_json=False, ref="8"))
         assert await new.binary() == b"\x04\x0d\x03\x00\x00realtime:roomraw" + b"\x00\xff\x01"
         await sender.reply("8")
-        assert await old.drain("broadcast") == []  # version 1.0.0 cannot say it
+        assert await old.drain("broadcast") == []  # version 1.0.0 has no such message
 
 
 async def test_a_payload_beyond_the_limit_is_refused(realtime: RealtimeServer) -> None:

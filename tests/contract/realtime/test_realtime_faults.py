@@ -281,7 +281,7 @@ def limited(realtime_database: Database, tmp_path_factory: pytest.TempPathFactor
         "MAX_MESSAGES_PER_SECOND": "2",
         "MAX_JOINS_PER_SECOND": "1",
         "MAX_CONNECTIONS": "2",
-        # Who sends too much has sent all of it before the socket ends.
+        # A client that sends too much has sent all of it before the socket ends.
         "CHANNEL_ERROR_SECONDS": "3",
     }
     folder = tmp_path_factory.mktemp("limited")

@@ -42,7 +42,7 @@ async def test_everybody_receives_joins_changes_and_leaves(realtime: RealtimeSer
             came = (await watcher.event("presence_diff")).payload
             [meta] = came["joins"]["alice"]["metas"]
             assert (meta["mood"], came["leaves"]) == ("fine", {})
-            await track(alice, room, {"mood": "fine"})  # the same again is no news
+            await track(alice, room, {"mood": "fine"})  # the same again changes nothing
             await track(alice, room, {"mood": "tired"})
             changed = (await watcher.event("presence_diff")).payload
             [new], [old] = changed["joins"]["alice"]["metas"], changed["leaves"]["alice"]["metas"]

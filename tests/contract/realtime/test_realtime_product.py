@@ -51,8 +51,8 @@ async def test_a_member_receives_rows_and_doorbells_of_the_organisation(
     change = (await wire.event("postgres_changes")).payload["data"]
     assert (change["table"], change["record"]["id"], change["errors"]) == ("workers", worker, None)
     alice.client.rpc("upsert_group", {"p_org": organisation, "p_path": "platform", "p_description": ""}).execute()
-    rung = await wire.expect(lambda item: item.event == "broadcast" and item.payload["event"] == "changed")
-    assert rung.payload["payload"]["table"] == "groups"
+    notified = await wire.expect(lambda item: item.event == "broadcast" and item.payload["event"] == "changed")
+    assert notified.payload["payload"]["table"] == "groups"
 
 
 async def test_a_stranger_receives_neither_rows_nor_doorbells(

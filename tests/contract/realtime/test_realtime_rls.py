@@ -1,4 +1,4 @@
-"""Whose rows arrive: row-level security decides for every subscriber, now."""
+"""Row-level security decides for each subscriber which rows arrive, at the time of the change."""
 
 import uuid
 from collections.abc import Iterator
@@ -184,4 +184,4 @@ async def test_a_change_is_visible_to_readers_on_its_arrival(
                 sql.execute(f"insert into {guarded_table} values (%s, %s, 'x')", [number, ALICE])
                 assert await until(alice, "INSERT", number) == [("INSERT", number)]
                 found = reader.execute(f"select 1 from {guarded_table} where id = %s", [number]).fetchone()
-                assert found is not None, f"row {number} was told of before it could be read"
+                assert found is not None, f"row {number} was announced before it could be read"

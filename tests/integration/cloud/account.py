@@ -17,7 +17,7 @@ def _clients(region: str) -> tuple[Any, ...]:
 def listing(region: str) -> dict[str, Any]:
     """List names and ids of every kind of thing that a deployment makes."""
     ec2, ecs, iam, logs, secrets = _clients(region)
-    # A deleted cluster stays as INACTIVE for a while; it is gone for the account's owner.
+    # A deleted cluster stays as INACTIVE for a while; its owner no longer sees it.
     found = ecs.describe_clusters(clusters=ecs.list_clusters()["clusterArns"])["clusters"]
     clusters = [cluster["clusterArn"] for cluster in found if cluster["status"] == "ACTIVE"]
     return {

@@ -1,4 +1,4 @@
-"""A deployer that is killed at chosen calls to AWS, and comes back."""
+"""A deployer that is killed at chosen calls to AWS, and starts again."""
 
 import signal
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Fargate:
 
     def _run(self) -> None:
         while not self._stop.wait(0.5):
-            # What a service names may be gone when it is looked at: the next look finds another service, or none.
+            # A service may name what no longer exists: the next round finds another service, or none.
             with suppress(self.ecs.exceptions.ClientError):
                 self._look()
 
@@ -100,7 +100,7 @@ class Fargate:
             "WORKER_INSTANCE": home.name,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
-            # As in an image: without the engines of whoever runs the tests.
+            # As in an image: without the engines of the user who runs the tests.
             "RUNYARD_ENGINE_CACHE": str(home / "engine-cache"),
         }
         return kept | given | own

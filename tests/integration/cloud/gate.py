@@ -14,7 +14,7 @@ DROPPED = {"transfer-encoding", "connection", "content-length", "content-encodin
 
 
 class Gate:
-    """Passes everything on, except the call that it was told to hold."""
+    """Passes everything on, except the one call that it holds."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
@@ -61,7 +61,7 @@ class Gate:
 
 
 def _operation(headers: Any, body: bytes) -> str:
-    """Name the call: JSON services say it in a header, query services in the body."""
+    """Name the call: JSON services have it in a header, query services in the body."""
     if target := headers.get("x-amz-target"):
         return str(target).rsplit(".", 1)[-1]
     return (parse_qs(body.decode(errors="replace")).get("Action") or [""])[0]

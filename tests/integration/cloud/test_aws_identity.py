@@ -139,7 +139,7 @@ def test_a_request_that_was_signed_for_others_or_changed_is_refused(aws: str, st
     ):
         wrong = "aws-iam." + base64.urlsafe_b64encode(changed.encode()).decode().rstrip("=")
         assert ask(stack, client_id, wrong) == 401, changed
-    assert sts.asked == asked, "nobody was asked on a stranger's word"
+    assert sts.asked == asked, "a stranger's token causes no request"
     assert dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"] == "host;x-runyard-audience"
 
 

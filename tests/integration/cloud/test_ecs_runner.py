@@ -20,7 +20,7 @@ __all__ = ["bench"]
 REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/deployer"
 DATA = "RUNYARD_JOB_DISPATCHER_DATA_"
-# Moto's tasks stop by themselves after a few looks; these run until somebody stops them.
+# Moto's tasks stop on their own after a few polls; these run until somebody stops them.
 KEPT = {"model_name": "ecs::task", "transition": {"progression": "manual", "times": 1_000_000}}
 
 
@@ -114,7 +114,7 @@ def test_a_job_runs_as_a_task_and_its_executor_reports_it(
     ecs.stop_task(cluster="jobs", task=task["taskArn"], reason="Essential container in task exited")
     wait_until(lambda: process.said("executor_ended"), timeout_seconds=180)
     said = next(event for event in process.events() if event.get("id") == "executor_ended")
-    # On a slow machine the runner sees that the job is over before ECS says so, and stops the task itself.
+    # On a slow machine the runner sees that the job is over before ECS reports it, and stops the task itself.
     assert said["exit_code"] == 0
 
 
@@ -132,7 +132,7 @@ def test_the_job_of_a_task_that_exits_with_0_before_any_report_is_returned(
 def test_a_task_that_stops_without_an_exit_code_fails_its_job_with_the_reason_from_ecs(
     bench: Bench, ecs: Any, on_ecs: dict[str, Any]
 ) -> None:
-    # Moto tells of a task's first container alone, always with exit code 0: the second has none, as on a host that is gone.
+    # Moto reports a task's first container alone, always with exit code 0: the second has none, as on a lost host.
     define(ecs, "beside", "router", "executor")
     bench.runner(**on_ecs | {f"{DATA}TASK_DEFINITION": "beside"})
     job = bench.enqueue("PLAN", bench.module())

@@ -71,7 +71,7 @@ def edge(running_stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def is_up(port: int, process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Tell whether the functions answer; a process that has ended is told with its log."""
+    """Return whether the functions answer; fail with the log of a process that has ended."""
     if process.poll() is not None:
         raise ChildProcessError(log.read_text())
     try:

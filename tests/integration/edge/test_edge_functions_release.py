@@ -30,7 +30,7 @@ def test_a_release_is_published_and_everybody_sees_it(edge: Edge, person: Person
     url = f"{edge.stack.url}/rest/v1/worker_releases?version=eq.{body['version']}"
     [row] = httpx.get(url, headers=person.headers, timeout=30).json()
     assert {name: row[name] for name in body} == body
-    assert edge.post("publish-release", body, RELEASE_TOKEN).status_code == 200, "the same again is no error"
+    assert edge.post("publish-release", body, RELEASE_TOKEN).status_code == 200, "publishing the same again succeeds"
     other = edge.post("publish-release", {**body, "notes": "changed"}, RELEASE_TOKEN)
     assert (other.status_code, other.json()["code"]) == (409, "RY409")
 

@@ -90,7 +90,7 @@ def test_refusing_an_unknown_runner_takes_as_long_as_refusing_a_wrong_token(edge
     ][1:]
     # The middle one: what else the process did meanwhile, such as collecting its garbage, falls upon one of them.
     wrong, unknown = (median(each) for each in zip(*tries, strict=True))
-    assert 0.5 < unknown / wrong < 2, "an unknown id can be told from a wrong token by time"
+    assert 0.5 < unknown / wrong < 2, "the time distinguishes an unknown id from a wrong token"
 
 
 def test_a_revoked_token_opens_nothing_and_a_rotated_one_does(edge: Edge, person: Person, runner: Runner) -> None:
@@ -117,7 +117,7 @@ def test_a_second_process_learns_of_the_first(edge: Edge, runner: Runner) -> Non
     assert second.json()["code"] == "RY409"
     assert "blue-1" in second.json()["message"]
     assert second.json()["hint"]
-    assert edge.post("worker-session", asking(runner)).status_code == 200, "the same process may come back"
+    assert edge.post("worker-session", asking(runner)).status_code == 200, "the same process may open it again"
 
 
 def test_an_organisation_that_is_not_the_runner_s_is_refused(edge: Edge, runner: Runner) -> None:

@@ -185,13 +185,13 @@ def test_a_command_is_acknowledged_and_answered_once(
 ) -> None:
     answer = {
         "kind": "answer", "connection": ORG, "provider": name, "base_url": None, "id": 3, "number": 7, "comment_id": 5,
-        "reaction": "confused", "answer": '"deploy" is no command.',
+        "reaction": "confused", "answer": '"deploy" is not a command.',
     }  # fmt: skip
     results = send(provider, answer, answer, {**answer, "id": 4, "answer": None})
     assert [each["status"] for each in results] == ["DELIVERED"] * 3
     assert (provider.requests[0].path, provider.requests[0].body) == (path, reaction)
     ((_, text),) = provider.comments.items()
-    assert text == '<!-- runyard answer 3 -->\n"deploy" is no command.'
+    assert text == '<!-- runyard answer 3 -->\n"deploy" is not a command.'
     provider.answers.append((404, {}, "{}"))
     assert send(provider, {**answer, "id": 6})[0]["status"] == "DELIVERED", "the comment was deleted meanwhile"
     assert len(provider.comments) == 1

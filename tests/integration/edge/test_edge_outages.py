@@ -42,7 +42,7 @@ def ask(function: str, replies: dict[str, Any], path: str = "", **request: Any) 
 
 
 def poll(user: Any) -> Any:
-    """Ask for the login of a code that was confirmed; Auth says this when it is asked for the person."""
+    """Request the login of a confirmed code; Auth answers with this when it is queried for the user."""
     body = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": "d" * 40}
     replies = {
         LIMIT: [[200, True]],

@@ -130,7 +130,7 @@ def test_an_issuer_without_a_bound_claim_proves_nothing() -> None:
     said = run("""
         import { checkClaims } from "@shared/trust.ts";
         const trust = { issuer: "https://issuer.example.com", audience: "runyard", bound_claims: {} };
-        let said = "believed";
+        let said = "accepted";
         try { checkClaims({ sub: "x" }, trust); } catch (error) { said = error.message; }
         console.log(JSON.stringify(said));
     """)

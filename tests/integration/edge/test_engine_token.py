@@ -66,7 +66,7 @@ def test_an_engine_token_lives_as_long_as_the_lease_of_its_attempt(attempt: Atte
     after_weeks = aged(attempt.edge, attempt.engine, 29 * DAY)
     for token in (attempt.engine, after_weeks):
         assert attempt.outputs(token).status_code == 200
-    assert attempt.state(after_weeks).status_code == 401, "by itself it opens nothing after a lease's time"
+    assert attempt.state(after_weeks).status_code == 401, "alone it opens nothing once a lease has run out"
     assert attempt.outputs(aged(attempt.edge, attempt.engine, 31 * DAY)).status_code == 401
     forged = jwt.encode(claims, "not the installation's key, but a long one", algorithm="HS256")
     for other in (attempt.runner, forged):

@@ -1,6 +1,6 @@
 """Runs a workflow's own commands on this machine: files go from job to job as its steps say.
 
-`docker` and `gh` are stand-ins that write down what they were asked. An action that is not known here is an error, so that
+`docker` and `gh` are stand-ins that record their arguments. An action that is not known here is an error, so that
 a workflow cannot grow a step that nobody has seen run.
 """
 

@@ -18,7 +18,7 @@ from tests.support.certificates import self_signed
 
 
 def build(folder: Path, version: str, *, damage: tuple[str, str, str] | None = None) -> Path:
-    """Build a PEX of this working tree that says it is `version`; its dependencies are those of this Python.
+    """Build a PEX of this working tree that reports `version` as its own; its dependencies are those of this Python.
 
     `damage` is (file, text, replacement): what is wrong with the release.
     """

@@ -1,4 +1,4 @@
-"""What destroys or removes wants the name typed: the server refuses without it, whatever a browser sends."""
+"""A destroy or removal requires the typed name: the server refuses without it, whatever a browser sends."""
 
 from types import SimpleNamespace
 from typing import Any

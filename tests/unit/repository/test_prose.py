@@ -40,6 +40,7 @@ def test_the_files_with_prose_are_searched_and_generated_ones_are_not() -> None:
         "supabase/schemas/claim.sql",
         "assets/palette.js",
         "worker/main.py",
+        "tests/conftest.py",
     } <= set(searched)
     assert "supabase/schemas/api.sql" not in searched
     assert all((prose.ROOT / path).is_file() for path in searched)

@@ -43,7 +43,7 @@ def test_statements_are_split_where_postgres_would() -> None:
 def test_each_file_is_applied_once_and_recorded_as_the_cli_does(bare_database: Database, folder: Path) -> None:
     write(folder, "20260101000000_first.sql", TRICKY)
     write(folder, "20260102000000_second.sql", "insert into public.a values ('two', 2);")
-    write(folder, "notes.sql", "this is no migration")
+    write(folder, "notes.sql", "not a migration")
     assert migrate(bare_database.url, folder) == ["20260101000000_first.sql", "20260102000000_second.sql"]
     assert migrate(bare_database.url, folder) == []
     rows = bare_database.connect().execute(

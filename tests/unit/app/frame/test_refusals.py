@@ -1,4 +1,4 @@
-"""What the project refuses to an event handler, a person reads."""
+"""The page shows what the project refuses to an event handler."""
 
 from typing import Any
 

@@ -171,7 +171,7 @@ def test_a_kill_differs_from_a_stop_and_is_grave_only_during_changes() -> None:
     [
         ("", ""),
         ("tofu plan ended with exit code 1", "tofu plan ended with exit code 1."),
-        ("It is gone.", "It is gone."),
+        ("It was removed.", "It was removed."),
     ],
 )
 def test_the_error_message_ends_with_a_full_stop_before_the_hint(message: str, said: str) -> None:

@@ -1,15 +1,22 @@
 """A job's page: the answer of job_page(), with the row as it was last received."""
 
-from types import SimpleNamespace
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import reflex as rx
+from reflex.istate.data import RouterData
 
+from app.frame.session import SessionState
+from app.http.cookies import NAME
+from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.project.live_queries import live_query
+from app.project.models import BrowserSession
+from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 
-QUERY = live_query("job_page", ("job:3", AGAIN), number=3)
+QUERY = live_query("job_page", ("job:3", "approvals", "job_comments", "memberships", AGAIN), number=3)
 JOB = {
     "id": 7,
     "number": 3,
@@ -42,18 +49,20 @@ PAGE: dict[str, Any] = {
 
 
 @pytest.fixture
-def state(monkeypatch: pytest.MonkeyPatch) -> JobState:
-    async def nothing(self: JobState, *_: Any) -> None:
-        """No other source is queried here."""
+async def state(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobState]:
+    async def no_server(*_: Any) -> None:
+        """Queries are answered by the tests' stores alone."""
 
-    async def who(self: JobState) -> Any:
-        return SimpleNamespace(user_id="me", org_id="org")
-
-    monkeypatch.setattr(JobState, "_query", lambda _: QUERY)
-    monkeypatch.setattr(JobState, "_who", who)
-    monkeypatch.setattr(JobState, "_watch_lease", nothing)
-    monkeypatch.setattr(JobState, "_show_lease", lambda *_: None)
-    return JobState(_reflex_internal_init=True)
+    monkeypatch.setattr(runtime().hub, "ask", no_server)
+    sessions = runtime().authorized.sessions
+    await sessions.put(BrowserSession("viewer", "me", "ops@example.com", "a", "r", 9e12, 0.0))
+    root = rx.State(_reflex_internal_init=True)
+    page = {"asPath": "/dashboard/jobs/3", "pathname": "/dashboard/jobs/[number]"}
+    root.router = RouterData.from_router_data({**page, "token": "tab", "headers": {"cookie": f"{NAME}=viewer"}})
+    state = await root.get_state(JobState)
+    (await state.get_state(SessionState)).user_id = "me"
+    yield state
+    await sessions.delete("viewer")
 
 
 def answered(**more: Any) -> OrgStore:
@@ -126,3 +135,27 @@ async def test_one_kind_of_a_plan_is_shown_alone(state: JobState) -> None:
     assert (state.plan.creates, state.plan.deletes) == (9, 1)
     state.choose_kind("delete")
     assert state.more_resources == 3
+
+
+async def test_a_comment_is_sent_and_shown_at_once(state: JobState, monkeypatch: pytest.MonkeyPatch) -> None:
+    comment = {"id": 1, "user_label": "ops@example.com", "body": "Looks right.", "created_at": JOB["created_at"]}
+    sent: list[tuple[str, Any]] = []
+    store = answered()
+
+    async def rpc(_: BrowserSession, name: str, args: dict[str, Any]) -> None:
+        sent.append((name, args))
+
+    async def opened(*_: Any) -> OrgStore:
+        return store
+
+    async def renew(*_: Any) -> None:
+        store.live_queries.hold(QUERY).set({**PAGE, "comments": [comment]})
+
+    monkeypatch.setattr(runtime().authorized, "rpc", rpc)
+    monkeypatch.setattr(runtime().hub, "open", opened)
+    monkeypatch.setattr(runtime().hub, "renew", renew)
+    await state._show(store, EVERYTHING)
+    actions = await state.get_state(JobActionState)
+    await JobActionState.say.fn(actions, {"body": " Looks right. "})
+    assert sent == [("comment_on_job", {"p_job": 7, "p_body": "Looks right."})]
+    assert [shown["body"] for shown in state.comments] == ["Looks right."]

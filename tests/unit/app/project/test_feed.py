@@ -70,7 +70,7 @@ async def test_a_feed_continues_after_every_failure(no_pauses: None) -> None:
         return None
 
     store, nothing = OrgStore("org"), cast("Any", None)
-    assert store.link is Link.JOINING, "a first load is no failure"
+    assert store.link is Link.JOINING, "a first load does not count as a failure"
     store.set_link(Link.LIVE)
     feed = OrgFeed(store, nothing, nothing, member, nothing)
     with capture_logs() as logs:

@@ -91,7 +91,7 @@ def test_only_the_most_recent_changes_are_kept() -> None:
     assert store.row("provision_jobs", "0") is None
     assert store.row("provision_jobs", "5") is not None, "changed again, so it is new again"
     store.drop("provision_jobs", "0")
-    assert heard[-1] == ("provision_jobs", "0"), "a row that is gone is told of, held or not"
+    assert heard[-1] == ("provision_jobs", "0"), "a removed row is announced, held or not"
 
 
 def test_counts_notify_only_when_they_change() -> None:

@@ -95,7 +95,7 @@ def test_path_comes_first_then_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
     kept = binary_folder(engine) / engine.name
     kept.parent.mkdir(parents=True)
     kept.write_bytes(SCRIPT)
-    assert find(engine) is None, "a file that may not be run is no engine"
+    assert find(engine) is None, "a file that may not be run does not count as an engine"
     kept.chmod(0o755)
     assert find(engine) == kept
     own = tmp_path / "bin" / engine.name

@@ -34,7 +34,7 @@ def test_history_plugins_and_states_stay_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [".runyardignore", ".terraformignore"])
 def test_the_ignore_file_is_respected(tmp_path: Path, name: str) -> None:
     write(tmp_path, "main.tf", "docs/a.md", "a/docs/b.md", "big.zip", "keep.zip", "a/secret.txt", "a/b/secret.txt")
-    write(tmp_path, name, text="# what is no code\n\n/docs\n*.zip\n!keep.zip\na/**/secret.txt\n")
+    write(tmp_path, name, text="# files without code\n\n/docs\n*.zip\n!keep.zip\na/**/secret.txt\n")
     assert names(tmp_path) == [name, "a/docs/b.md", "keep.zip", "main.tf"]
 
 

@@ -22,7 +22,7 @@ __all__ = ["place"]
 
 pytestmark = pytest.mark.anyio
 
-# Prints each file of /proc that is no process's own and that opens for writing.
+# Prints each file of /proc that belongs to no process and opens for writing.
 OPEN_SETTINGS = """
 import os
 count = 0

@@ -22,7 +22,7 @@ from worker.children.sandbox.kernel import CANNOT_START
 def test_a_program_is_found_where_python_can_import_nothing_more(
     tmp_path: Path, path: str, code: int, said: str
 ) -> None:
-    """As shut in, where Python's own library is out of sight."""
+    """Run isolated, where Python's own library is out of sight."""
     for name, mode in (("good", 0o755), ("locked", 0o644)):
         (tmp_path / name).mkdir()
         program = tmp_path / name / "hello"

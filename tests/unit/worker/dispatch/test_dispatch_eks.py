@@ -107,7 +107,7 @@ async def test_every_call_carries_a_token_that_the_cluster_accepts(
     await execution.remove()
     await dispatcher.close()
     assert len(gatekeeper.tokens) >= 8
-    assert len(set(gatekeeper.tokens)) == 1, "not signed anew for every call"
+    assert len(set(gatekeeper.tokens)) == 1, "not signed again for every call"
 
 
 async def test_a_token_is_renewed_before_it_is_old(settings: Settings, gatekeeper: Gatekeeper, order: Order) -> None:

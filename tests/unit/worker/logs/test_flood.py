@@ -61,7 +61,9 @@ class Flood:
         self.control = JobControl(grace_seconds=1)
         self.log = JobLog(Spool(folder), Redactor(SECRETS), lambda _: None, most_bytes=SHOWN_BYTES)
         self.bytes = 0
-        self._command = Command(("yes", "a line of output that says nothing but is said again and again"), folder, {})
+        self._command = Command(
+            ("yes", "a line of output without meaning that is repeated again and again"), folder, {}
+        )
 
     async def run(self) -> None:
         with pytest.raises(JobCancelled):

@@ -95,8 +95,8 @@ BROKEN = {
     "a head without an end": (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 70_000, 431),
     "a header with a line end": (b"GET / HTTP/1.1\r\nhost: x\r\nbad\x00name: 1\r\n\r\n", 400),
     "an address that is none": (b"GET http://[x HTTP/1.1\r\nhost: x\r\n\r\n", 400),
-    "a state that is no text": (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n{auth}\r\n\xff\xfe", 400),
-    "a lock that is no object": (b"LOCK / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n{auth}\r\n[]", 400),
+    "a state that is not text": (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n{auth}\r\n\xff\xfe", 400),
+    "a lock that is not an object": (b"LOCK / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n{auth}\r\n[]", 400),
     "a password that is no base64": (b"GET / HTTP/1.1\r\nhost: x\r\nauthorization: Basic \xff=\r\n\r\n", 401),
 }  # fmt: skip
 

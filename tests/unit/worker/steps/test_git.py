@@ -197,7 +197,7 @@ async def test_a_proxy_of_the_module_gets_neither_requests_nor_credentials(
 
 @pytest.mark.parametrize("url", STRANGE)
 async def test_an_address_with_several_readings_asks_for_no_credential(fetching: Fetching, url: str) -> None:
-    """The operator's helper would hand out the password of any host that it is asked for."""
+    """The operator's helper would hand out the password of any requested host."""
     asked = fetching.base / "asked"
     (fetching.base / "gitconfig").write_text(
         f'[credential]\n\thelper = "!f() {{ cat >> {asked}; echo username=bot; echo password={SECRET}; }}; f"\n'
@@ -323,7 +323,7 @@ async def test_a_password_in_a_plain_http_address_is_refused(tmp_path: Path, lis
 
 
 def keep_credential(fetching: Fetching, place: str, server: Listener) -> None:
-    """Let the runner's user know a password, where git or curl would look for it."""
+    """Give the runner's user a password, where git or curl would look for it."""
     if place == "netrc":
         (fetching.home / ".netrc").write_text(f"machine 127.0.0.1 login bot password {SECRET}\n")
     elif place == "app":

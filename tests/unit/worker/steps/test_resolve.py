@@ -237,7 +237,9 @@ async def test_a_pull_request_is_read_as_its_merge_with_the_base(place: Place) -
     assert (report["number"], report["head_commit"], report["base_commit"]) == (7, head, place.head("main"))
     vpc, dns = report["modules"]
     assert vpc["fingerprint"] != vpc["base_fingerprint"]
-    assert dns["fingerprint"] == dns["base_fingerprint"], "what only the base has changed is no change of the request"
+    assert dns["fingerprint"] == dns["base_fingerprint"], (
+        "a change in the base alone does not count as a change of the request"
+    )
     assert found["heads"]["refs/pull/7/head"] == head
     assert await place.read(*modules, pull_requests=[pull], known_heads=found["heads"]) == {
         "digest": "d",

@@ -78,7 +78,7 @@ def place(program: Program, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
-    """Let every address lead to the release's file."""
+    """Make every address lead to the release's file."""
 
     async def download(_url: str, target: Path, **_: Any) -> str:
         target.write_bytes(place.release.read_bytes())

@@ -3238,7 +3238,7 @@ create table public.workers (
   version text,
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
-  accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  accepted_job_types public.job_type[],
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -3264,8 +3264,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
-create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
+-- For is_choosy_about_types.
+create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -3279,7 +3279,8 @@ comment on column public.workers.status_reason is 'Why it has that status, in wo
 comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.accepted_job_types is
+  'Which types of job it accepts; null: all, also those that a later version adds.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -3588,18 +3589,16 @@ begin
 end;
 $$;
 
--- A JSON list of job types; all of them when it is null.
+-- A JSON list of job types; null for all of them.
 create function private.job_types(p_value jsonb) returns public.job_type[]
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_value is null or jsonb_typeof(p_value) = 'null' then
-    return enum_range(null::public.job_type);
-  end if;
   if p_value = '[]' then
     perform private.fail('RY422', 'A runner must take at least one type of job.',
       'Disable it, if it should take none.');
   end if;
-  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+  return (select nullif(array_agg(distinct t::public.job_type), enum_range(null::public.job_type))
+    from jsonb_array_elements_text(nullif(p_value, 'null')) as t);
 exception
   when invalid_text_representation or invalid_parameter_value then
     perform private.fail('RY422', 'There is no such type of job.',
@@ -7835,8 +7834,6 @@ create function private.lane_fit(
   p_lanes integer[], p_worker uuid
 ) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
-declare
-  v_types public.job_type[] := enum_range(null::public.job_type);
 begin
   return query
   with lane as materialized (
@@ -7868,8 +7865,8 @@ begin
         select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
       case
         when l.excluded_worker_id = w.id then 'IS_TARGET'
-        when l.job_type is null and not w.accepted_job_types @> v_types
-          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when w.accepted_job_types is not null and coalesce(l.job_type <> all (w.accepted_job_types), true)
+          then 'TYPE_REFUSED'
         when not w.labels @> l.labels then 'LABELS_MISSING'
       end)
   end
@@ -7944,18 +7941,13 @@ $$;
 -- ## lanes
 
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
--- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-declare
-  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
-    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+  return exists (select from public.workers as w
+      where w.org_id = p_org and w.removed_at is null and w.accepted_job_types is not null)
     or exists (select from public.workers as w
-      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types is not null);
 end;
 $$;
 
@@ -13392,7 +13384,7 @@ declare
   v_runner private.runner := private.this_runner();
 begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
-    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true)) then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
       'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;

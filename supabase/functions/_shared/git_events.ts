@@ -53,6 +53,10 @@ export interface Delivery {
 
 type Json = Record<string, unknown>;
 
+/** The beginning of each comment that Runyard writes, and the name of its statuses. */
+export const MARK = "<!-- runyard ";
+export const CONTEXT = "runyard";
+
 const COMMIT = /^[0-9a-f]{40,64}$/;
 const MOST_TEXT = 200;
 
@@ -204,6 +208,13 @@ function commentOf(
   const numbers = [id, number, sender];
   if (!found || !numbers.every((each) => Number.isSafeInteger(each))) return undefined;
   return { ...found, id: id as number, number: number as number, sender_id: String(sender) };
+}
+
+/** Tells whether an event only announces what Runyard wrote itself: it leads to nothing, whoever else imitates it. */
+export function isEcho(event: string, body: Json): boolean {
+  if (event === "status") return body.context === CONTEXT;
+  const written = at(body, "comment", "body") ?? at(body, "object_attributes", "note");
+  return event === "comment" && typeof written === "string" && written.startsWith(MARK);
 }
 
 /** Only new comments: an edited one may have been written by somebody else. */

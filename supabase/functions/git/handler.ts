@@ -1,7 +1,7 @@
 /** Deliveries of git providers: checks the signature, writes the delivery down, answers. The database does the rest. */
 
 import { call, Refusal } from "../_shared/database.ts";
-import { type Provider, readDelivery } from "../_shared/git_events.ts";
+import { isEcho, type Provider, readDelivery } from "../_shared/git_events.ts";
 import { Answer, isStorable, json, readBytes, readJson, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
 import { completeApp, tokenForJob } from "./apps.ts";
@@ -111,6 +111,9 @@ export const handler = serveWith(async (request) => {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
   const event = readEvent(request, bytes);
   const delivery = readDelivery(found.provider, request.headers, event, digest);
+  if (isEcho(delivery.event, event)) {
+    return json(202, { verdict: "IGNORED", reason: "Runyard wrote this itself." });
+  }
   const connection = found.is_app ? await repositoryOf(id, event) : id;
   const answer = await receive(connection, { ...delivery, body_sha256: digest });
   return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });

@@ -1,6 +1,7 @@
 """Commands in comments: done as the member whose login wrote them, once, with that member's rights, and answered."""
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -160,6 +161,20 @@ def test_a_comment_is_a_command_once_and_other_comments_are_none(site: Site) -> 
     assert say(site, "help", id=5) == "IGNORED: The comment was read before."
     answer = push(site[0], site[3], event="comment", action="created", ref=None, after=None)
     assert answer["verdict"] == "IGNORED"
+
+
+def test_a_comment_whose_first_event_is_not_kept_any_more_starts_nothing(site: Site) -> None:
+    world = site[0]
+    link(site)
+    announce(site, 5)
+    now = world.owner.one("select now()")
+    written = (now - timedelta(days=28)).isoformat()
+    assert say(site, "help", id=5, created_at=written).startswith("DONE")
+    assert say(site, "help", id=5, created_at=written) == "IGNORED: The comment was read before."
+    world.owner.connection.execute("update git_deliveries set received_at = now() - interval '31 days'")
+    world.owner.connection.execute("select private.remove_old_rows()")
+    old = (now - timedelta(days=30)).isoformat()
+    assert say(site, "help", id=5, created_at=old).startswith("IGNORED: The comment is older than events are kept.")
 
 
 def test_only_admins_link_logins_of_members(site: Site) -> None:

@@ -24,6 +24,7 @@ export interface Comment {
   verb: string;
   argument: string;
   sender_id: string;
+  created_at?: string;
 }
 
 /** An entry of a merge queue; its commits are the delivery's. */
@@ -190,6 +191,12 @@ export function mergeRequest(body: Json): Partial<Delivery> {
   };
 }
 
+/** A time as providers write it, in the form that the database reads. */
+function time(value: unknown): string | undefined {
+  const found = new Date(typeof value === "string" ? value : NaN);
+  return found.getFullYear() > 0 && found.getFullYear() < 9999 ? found.toISOString() : undefined;
+}
+
 /** Reads a command: a comment that begins with /runyard; without a word it asks for help. */
 function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined {
   const first = typeof body === "string" ? body.trimStart().split("\n", 1)[0].trim() : "";
@@ -202,12 +209,18 @@ function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined 
 function commentOf(
   isNew: boolean,
   body: unknown,
-  [id, number, sender]: unknown[],
+  [id, number, sender, created]: unknown[],
 ): Comment | undefined {
   const found = isNew ? command(body) : undefined;
   const numbers = [id, number, sender];
   if (!found || !numbers.every((each) => Number.isSafeInteger(each))) return undefined;
-  return { ...found, id: id as number, number: number as number, sender_id: String(sender) };
+  return {
+    ...found,
+    id: id as number,
+    number: number as number,
+    sender_id: String(sender),
+    created_at: time(created),
+  };
 }
 
 /** Tells whether an event only announces what Runyard wrote itself: it leads to nothing, whoever else imitates it. */
@@ -220,7 +233,12 @@ export function isEcho(event: string, body: Json): boolean {
 /** Only new comments: an edited one may have been written by somebody else. */
 function issueComment(body: Json): Partial<Delivery> {
   const isPull = at(body, "issue", "pull_request") != null || body.is_pull === true;
-  const ids = [["comment", "id"], ["issue", "number"], ["comment", "user", "id"]];
+  const ids = [
+    ["comment", "id"],
+    ["issue", "number"],
+    ["comment", "user", "id"],
+    ["comment", "created_at"],
+  ];
   return {
     event: "comment",
     action: text(body.action),
@@ -236,7 +254,7 @@ function issueComment(body: Json): Partial<Delivery> {
 function note(body: Json): Partial<Delivery> {
   const what = (at(body, "object_attributes") ?? {}) as Json;
   const isNew = what.noteable_type === "MergeRequest" && (what.action ?? "create") === "create";
-  const ids = [what.id, at(body, "merge_request", "iid"), at(body, "user", "id")];
+  const ids = [what.id, at(body, "merge_request", "iid"), at(body, "user", "id"), what.created_at];
   return {
     event: "comment",
     action: text(what.action),

@@ -312,6 +312,8 @@ def test_a_comment_on_a_pull_request_that_begins_with_the_mark_is_a_command(
         (webhooks.comment_body("Please /runyard plan"), "IGNORED"),
         (webhooks.comment_body("/runyard plan", action="edited"), "IGNORED"),
         (webhooks.comment_body("/runyard plan", is_pull=False), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", created_at="2020-02-29T10:00:00Z"), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", created_at="not a time"), "REFUSED"),
     ):
         answer = there.send(body, sign(SECRET, body, event="issue_comment"))
         assert (answer.status_code, answer.json()["verdict"]) == (202, verdict), answer.text
@@ -329,7 +331,12 @@ OWN = "<!-- runyard 5b0a7a52 -->\n**Runyard** at abc"
         ("github", webhooks.github, "issue_comment", webhooks.comment_body(OWN)),
         ("github", webhooks.github, "issue_comment", webhooks.comment_body(OWN, action="edited")),
         ("gitea", webhooks.gitea, "pull_request_comment", webhooks.comment_body(OWN)),
-        ("gitlab", webhooks.gitlab, "Note Hook", json.dumps({"object_kind": "note", "object_attributes": {"note": OWN}})),
+        (
+            "gitlab",
+            webhooks.gitlab,
+            "Note Hook",
+            json.dumps({"object_kind": "note", "object_attributes": {"note": OWN}}),
+        ),
         ("github", webhooks.github, "status", json.dumps({"context": "runyard", "state": "success"})),
     ],
 )
@@ -346,9 +353,11 @@ def test_what_runyard_wrote_itself_is_no_delivery(
     assert len(there.deliveries()) == 1
 
 
-def test_a_note_on_a_merge_request_is_a_command(edge: Edge, person: Person) -> None:
+@pytest.mark.parametrize(("created", "verdict"), [("2020-02-29 10:00:00 UTC", "IGNORED"), ("", "REFUSED")])
+def test_a_new_note_on_a_merge_request_is_a_command(edge: Edge, person: Person, created: str, verdict: str) -> None:
     there = Connected(edge, person, "gitlab")
     what = {"id": 5, "note": "/runyard help", "noteable_type": "MergeRequest", "action": "create"}
+    what["created_at"] = created
     body = json.dumps(
         {
             "object_kind": "note",
@@ -357,4 +366,4 @@ def test_a_note_on_a_merge_request_is_a_command(edge: Edge, person: Person) -> N
             "user": {"id": 1, "username": "ann"},
         }
     ).encode()
-    assert there.send(body, webhooks.gitlab(SECRET, body, event="Note Hook")).json()["verdict"] == "REFUSED"
+    assert there.send(body, webhooks.gitlab(SECRET, body, event="Note Hook")).json()["verdict"] == verdict

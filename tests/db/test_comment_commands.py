@@ -325,7 +325,7 @@ def test_a_member_proves_a_login_with_a_code_that_only_that_login_can_use(site: 
     assert say(site, "plan") == "DONE: Done: /runyard plan"
     other = org.member("viewer")
     code = code_of(other.call("request_git_link", p_org=org.id, p_host="git.example.com", p_login="ann"))
-    assert say(site, "link", code).startswith("REFUSED: This login is linked to another member.")
+    assert say(site, "link", code).startswith("REFUSED: This login is linked to another member or account.")
     with refused("RY403"):
         other.call("unlink_git_login", p_org=org.id, **LOGIN)
     member.call("unlink_git_login", p_org=org.id, **LOGIN)

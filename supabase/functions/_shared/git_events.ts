@@ -223,7 +223,7 @@ function commentOf(
   };
 }
 
-/** Tells whether an event only announces what Runyard wrote itself: it leads to nothing, whoever else imitates it. */
+/** Tells whether an event only announces what Runyard wrote itself: it leads to nothing. Anybody may imitate it. */
 export function isEcho(event: string, body: Json): boolean {
   if (event === "status") return body.context === CONTEXT;
   const written = at(body, "comment", "body") ?? at(body, "object_attributes", "note");

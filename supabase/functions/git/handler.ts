@@ -38,13 +38,14 @@ async function connectionAt(request: Request): Promise<[string, Connection]> {
   throw new Answer(404, { code: "RY404", message: "There is no such connection." });
 }
 
-/** Reads the event: JSON, or JSON in a form field, as GitHub sends it when it is set up so. */
-function readEvent(request: Request, bytes: Uint8Array): Record<string, unknown> {
-  const isForm = request.headers.get("content-type")?.startsWith(
-    "application/x-www-form-urlencoded",
-  );
+/**
+ * Reads the event: JSON, or JSON in a form field, as GitHub sends it when it is set up so. The signed body decides
+ * which, not a header: read as a form, the text of a comment could bring an event of its own.
+ */
+function readEvent(bytes: Uint8Array): Record<string, unknown> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const isForm = text.startsWith("payload=");
     const body = readJson(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
     if (typeof body === "object" && body !== null && !Array.isArray(body)) {
       return body as Record<string, unknown>;
@@ -109,7 +110,7 @@ export const handler = serveWith(async (request) => {
   const bytes = await readBytes(request, MOST_BYTES);
   await checkSignature(request, id, found, bytes);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-  const event = readEvent(request, bytes);
+  const event = readEvent(bytes);
   const delivery = readDelivery(found.provider, request.headers, event, digest);
   if (isEcho(delivery.event, event)) {
     return json(202, { verdict: "IGNORED", reason: "Runyard wrote this itself." });

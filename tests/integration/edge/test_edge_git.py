@@ -150,6 +150,16 @@ def test_a_form_with_the_event_is_read(edge: Edge, person: Person) -> None:
     assert there.deliveries()[0]["ref"] == "refs/heads/main"
 
 
+def test_the_text_of_a_comment_is_not_read_as_an_event(edge: Edge, person: Person) -> None:
+    """Whoever reads a repository's deliveries has bodies with right signatures, and can write comments."""
+    there = Connected(edge, person, "github")
+    other = webhooks.comment_body("/runyard confirm").decode()
+    body = webhooks.comment_body(f"&{httpx.QueryParams({'payload': other})}&")
+    headers = webhooks.github(SECRET, body, event="issue_comment")
+    headers["content-type"] = "application/x-www-form-urlencoded"
+    assert there.send(body, headers).json()["verdict"] == "IGNORED"
+
+
 def test_events_that_start_nothing_are_listed_with_the_reason(edge: Edge, person: Person) -> None:
     there = Connected(edge, person, "github")
     ping = b'{"zen": "Keep it simple."}'

@@ -56,7 +56,7 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARG
     except TimeoutError as error:
         raise BodyTooSlow from error
     except BodyTooLarge:
-        await _drain(receive)
+        await drain(receive)
         raise
 
 
@@ -75,7 +75,7 @@ async def _collect(receive: Receive, room: int) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _drain(receive: Receive) -> None:
+async def drain(receive: Receive) -> None:
     """Read on for a while: a client that is still sending does not see an answer that comes in between."""
     left = LARGEST_DRAINED
     with contextlib.suppress(TimeoutError):

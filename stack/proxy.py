@@ -7,7 +7,7 @@ import httpx
 import orjson
 from starlette.types import Message, Receive, Scope, Send
 
-from stack.asgi import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address
+from stack.asgi import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address, drain
 
 TIMEOUT = httpx.Timeout(connect=5.0, read=150.0, write=30.0, pool=10.0)
 # Meant for one connection only, or set again for the next one.
@@ -52,6 +52,7 @@ class FunctionsProxy:
             if not has_begun:
                 await _refuse(send, 400, "BAD_REQUEST", "The request body could not be read")
         except BodyTooLarge:
+            await drain(receive)
             await _refuse(send, 413, "PAYLOAD_TOO_LARGE", "The request body is too large")
         except httpx.TimeoutException:
             if not has_begun:

@@ -48,7 +48,8 @@ def show(here: Here, name: Runner) -> None:
     paths = here.api.all_rows("worker_assignments", worker_id=f"eq.{row['id']}", order="path", select="path")
     instances = here.api.all_rows("worker_instances", worker_id=f"eq.{row['id']}", order="name")
     whole = {**row, "assignments": [each["path"] for each in paths], "instances": instances}
-    here.printer.row(whole, SHOWN)
+    types = {} if here.printer.as_json else {"accepted_job_types": row["accepted_job_types"] or "all"}
+    here.printer.row(whole | types, SHOWN)
     if instances and not here.printer.as_json:
         here.printer.rows(instances, ("name", "status", "version", "hostname", "connected_at"))
 

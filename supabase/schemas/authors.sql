@@ -36,14 +36,14 @@ language sql set search_path = '' as $$
     select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
 $$;
 
--- Notes who pushed a commit, and to which open pull requests.
+-- Notes who pushed a commit, and to which pull requests: a closed one may be opened again.
 create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
 language sql set search_path = '' as $$
   select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
     select p_delivery ->> 'after' as change
     union
-    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection and r.is_open
-      and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection
+      and r.merge_commit is null and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 

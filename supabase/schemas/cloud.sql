@@ -510,7 +510,7 @@ declare
   v_runner private.runner := private.this_runner();
 begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
-    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true)) then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
       'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;

@@ -36,15 +36,16 @@ create table private.ended_git_logins (
   host text not null,
   login text not null,
   user_id uuid not null,
-  account_id text,
+  account_id text not null,
   ended_at timestamptz not null,
-  primary key (org_id, host, login, user_id)
+  primary key (org_id, host, login, user_id, account_id)
 );
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
 comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
 comment on column private.ended_git_logins.login is 'The login, in lower case.';
+comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
@@ -87,15 +88,15 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
--- Notes the link of a login that ends now, unless it stays with this member.
+-- Notes the link of a login that ends now, or whose proof does; nothing where it just stays with this member.
 create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
 language sql set search_path = '' as $$
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
-  select l.org_id, l.host, l.login, l.user_id, l.account_id, case when l.proved_at is not null
+  select l.org_id, l.host, l.login, l.user_id, coalesce(l.account_id, ''), case when l.proved_at is not null
     or l.user_id = private.caller_id() then 'infinity' else now() end
   from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
-    and l.user_id is distinct from p_next
-  on conflict (org_id, host, login, user_id) do update set account_id = coalesce(excluded.account_id, e.account_id),
+    and (l.user_id is distinct from p_next or l.proved_at is not null)
+  on conflict (org_id, host, login, user_id, account_id) do update set
     ended_at = greatest(e.ended_at, excluded.ended_at)
 $$;
 
@@ -110,8 +111,9 @@ begin
   perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
   values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null, proved_at = null,
-    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, created_by_label =
+    excluded.created_by_label, created_at = now(), proved_at = null,
+    account_id = case when l.user_id = p_user then l.account_id end returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
   return to_jsonb(v_link);
@@ -170,9 +172,10 @@ begin
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
   on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
     created_at = now()
-  where l.user_id = excluded.user_id;
+  where l.user_id = excluded.user_id and coalesce(l.account_id, excluded.account_id) = excluded.account_id;
   if not found then
-    perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
+    perform private.fail('RY409', 'This login is linked to another member or account.',
+      'End that link first, or ask an admin.');
   end if;
   return v_code.user_id;
 end;

@@ -661,14 +661,17 @@ grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text
-language sql immutable set search_path = '' as $$
+language sql stable set search_path = '' as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
     when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
-      then 'Only new comments on pull requests that begin with /runyard are commands.' end
+      then 'Only new comments on pull requests that begin with /runyard are commands.'
+      -- Until then its first delivery is kept, by which a repeated one is known; a host's clock may be ahead.
+      when (p_delivery #>> '{comment,created_at}')::pg_catalog.timestamptz < now() - interval '29 days'
+      then 'The comment is older than events are kept. Write the command again.' end
     when p_delivery ->> 'event' = 'merge_group' then case when p_delivery -> 'queue' is null
       then 'Only entries of the merge queue that request checks or end are used.' end
     when p_delivery ->> 'event' is distinct from 'push'

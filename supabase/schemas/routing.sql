@@ -102,8 +102,6 @@ create function private.lane_fit(
   p_lanes integer[], p_worker uuid
 ) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
-declare
-  v_types public.job_type[] := enum_range(null::public.job_type);
 begin
   return query
   with lane as materialized (
@@ -135,8 +133,8 @@ begin
         select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
       case
         when l.excluded_worker_id = w.id then 'IS_TARGET'
-        when l.job_type is null and not w.accepted_job_types @> v_types
-          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when w.accepted_job_types is not null and coalesce(l.job_type <> all (w.accepted_job_types), true)
+          then 'TYPE_REFUSED'
         when not w.labels @> l.labels then 'LABELS_MISSING'
       end)
   end
@@ -211,18 +209,13 @@ $$;
 -- ## lanes
 
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
--- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-declare
-  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
-    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+  return exists (select from public.workers as w
+      where w.org_id = p_org and w.removed_at is null and w.accepted_job_types is not null)
     or exists (select from public.workers as w
-      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types is not null);
 end;
 $$;
 

@@ -32,7 +32,7 @@ create table public.workers (
   version text,
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
-  accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  accepted_job_types public.job_type[],
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -58,8 +58,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
-create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
+-- For is_choosy_about_types.
+create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -73,7 +73,8 @@ comment on column public.workers.status_reason is 'Why it has that status, in wo
 comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.accepted_job_types is
+  'Which types of job it accepts; null: all, also those that a later version adds.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -382,18 +383,16 @@ begin
 end;
 $$;
 
--- A JSON list of job types; all of them when it is null.
+-- A JSON list of job types; null for all of them.
 create function private.job_types(p_value jsonb) returns public.job_type[]
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_value is null or jsonb_typeof(p_value) = 'null' then
-    return enum_range(null::public.job_type);
-  end if;
   if p_value = '[]' then
     perform private.fail('RY422', 'A runner must take at least one type of job.',
       'Disable it, if it should take none.');
   end if;
-  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+  return (select nullif(array_agg(distinct t::public.job_type), enum_range(null::public.job_type))
+    from jsonb_array_elements_text(nullif(p_value, 'null')) as t);
 exception
   when invalid_text_representation or invalid_parameter_value then
     perform private.fail('RY422', 'There is no such type of job.',

@@ -161,7 +161,39 @@ def test_a_proved_login_stays_its_members_account_when_an_admin_links_it_to_some
         approve(admin, applied_next(site, plan))
 
 
+def test_an_account_stays_its_members_when_the_login_moves_to_other_accounts(site: Site) -> None:
+    """A host lets people rename their account, and others take the free name."""
+    org = site[1]
+    announce(site, 5)
+    admin = prove(site, org.member("admin"))
+    admin.call("link_git_login", p_org=org.id, p_user=admin.id, **LOGIN)
+    code = admin.call("request_git_link", p_org=org.id, p_host=LOGIN["p_host"], p_login="ann")["comment"].split()[-1]
+    assert say(site, "link", code, account="12").startswith(
+        "REFUSED: This login is linked to another member or account."
+    )
+    for account in ("12", "13"):
+        admin.call("unlink_git_login", p_org=org.id, **LOGIN)
+        prove(site, admin, account=account)
+    admin.call("unlink_git_login", p_org=org.id, **LOGIN)
+    pushed(site, 6, ("id:11",))
+    (plan,) = read(site, 6, vpc="v2")
+    with refused("RY403", OWN):
+        approve(admin, applied_next(site, plan))
+
+
 # ## pull requests
+
+
+def test_a_push_to_a_closed_pull_request_counts_when_it_is_opened_again(site: Site, ann: User) -> None:
+    announce(site, 4, ("login:bot",), head_branch="feature")
+    announce(site, 4, ("login:bot",), action="closed", is_open=False, head_branch="feature")
+    pushed(site, 5, ref="refs/heads/feature")
+    pushed(site, 6, ("login:bot",), ref="refs/heads/feature")
+    read(site, 1)
+    announce(site, 6, ("login:bot",), action="reopened", head_branch="feature")
+    plan = planned_pull(site, 6)
+    with refused("RY403", OWN_PULL):
+        approve(ann, plan["id"])
 
 
 def test_a_label_of_somebody_else_does_not_free_the_author_to_review(site: Site, ann: User) -> None:

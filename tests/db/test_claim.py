@@ -158,8 +158,7 @@ def test_leaving_out_any_one_type_makes_a_runner_choosy(world: World, org: Organ
     org.worker("r2")
 
     def is_choosy(accepted: list[str]) -> bool:
-        update = "update public.workers set accepted_job_types = %s::public.job_type[] where id = %s"
-        world.owner.connection.execute(update, [accepted, worker])
+        org.owner.call("update_worker", p_worker=worker, p_options={"accepted_job_types": accepted})
         return bool(world.owner.one("select private.is_choosy_about_types(%s)", org.id))
 
     assert not is_choosy(types)

@@ -1,6 +1,7 @@
 """Commands in comments: done as the member whose login wrote them, once, with that member's rights, and answered."""
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -162,6 +163,20 @@ def test_a_comment_is_a_command_once_and_other_comments_are_none(site: Site) -> 
     assert answer["verdict"] == "IGNORED"
 
 
+def test_a_comment_whose_first_event_is_not_kept_any_more_starts_nothing(site: Site) -> None:
+    world = site[0]
+    link(site)
+    announce(site, 5)
+    now = world.owner.one("select now()")
+    written = (now - timedelta(days=28)).isoformat()
+    assert say(site, "help", id=5, created_at=written).startswith("DONE")
+    assert say(site, "help", id=5, created_at=written) == "IGNORED: The comment was read before."
+    world.owner.connection.execute("update git_deliveries set received_at = now() - interval '31 days'")
+    world.owner.connection.execute("select private.remove_old_rows()")
+    old = (now - timedelta(days=30)).isoformat()
+    assert say(site, "help", id=5, created_at=old).startswith("IGNORED: The comment is older than events are kept.")
+
+
 def test_only_admins_link_logins_of_members(site: Site) -> None:
     _, org, _, _ = site
     operator = org.member("operator")
@@ -312,7 +327,7 @@ def test_a_member_proves_a_login_with_a_code_that_only_that_login_can_use(site: 
     assert say(site, "plan") == "DONE: Done: /runyard plan"
     other = org.member("viewer")
     code = code_of(other.call("request_git_link", p_org=org.id, p_host="git.example.com", p_login="ann"))
-    assert say(site, "link", code).startswith("REFUSED: This login is linked to another member.")
+    assert say(site, "link", code).startswith("REFUSED: This login is linked to another member or account.")
     with refused("RY403"):
         other.call("unlink_git_login", p_org=org.id, **LOGIN)
     member.call("unlink_git_login", p_org=org.id, **LOGIN)

@@ -186,14 +186,16 @@ def test_a_job_about_a_runner_is_not_run_by_that_runner(fresh_world: World) -> N
     assert shared.claim_one()["id"] == removal["id"]
 
 
-def test_only_runners_that_accept_a_new_type_of_job_get_it(fresh_world: World) -> None:
-    """Runners that were registered before the type existed do not accept it."""
+def test_a_runner_that_accepts_all_types_of_job_accepts_a_new_type(fresh_world: World) -> None:
+    """Another one that was registered with a list of types does not."""
     org = fresh_world.organization()
-    older = org.runner("older", is_assigned_to_all_modules=True)
+    types = fresh_world.owner.one("select enum_range(null::public.job_type)::text[]")
+    everything = org.runner("everything", is_assigned_to_all_modules=True, accepted_job_types=types)
+    listed = org.runner("listed", is_assigned_to_all_modules=True, accepted_job_types=types[1:])
     fresh_world.owner.connection.execute("alter type public.job_type add value 'IMPORT'")
-    newer = org.runner("newer", is_assigned_to_all_modules=True)
     job = org.enqueue(MODULE, "IMPORT")
-    assert older.claim() == []
-    assert newer.claim_one()["id"] == job
-    plan = org.enqueue("other/module")
-    assert older.claim_one()["id"] == plan
+    assert listed.claim() == []
+    assert everything.claim_one()["id"] == job
+    org.owner.call("update_worker", p_worker=listed.worker_id, p_options={"accepted_job_types": None})
+    again = org.enqueue("other/module", "IMPORT")
+    assert listed.claim_one()["id"] == again

@@ -52,6 +52,8 @@ def test_a_runner_s_whole_life(terminal: Terminal, person: Person, running_stack
         "runners", "update", "build-1", "--name", "build-2", "--no-labels", "--accept", "PLAN", "--several-instances"
     )
     assert (changed["name"], changed["labels"], changed["accepted_job_types"]) == ("build-2", [], ["PLAN"])
+    assert terminal.json("runners", "update", "build-2", "--accept-all")["accepted_job_types"] is None
+    assert "accepted_job_types\tall\n" in terminal.run("runners", "show", "build-2").stdout
     assert terminal.json("runners", "drain", "build-2", "--reason", "New disk")["drain_reason"] == "New disk"
     assert terminal.json("runners", "resume", made["id"])["is_draining"] is False
     assert terminal.json("runners", "disable", "build-2")["is_disabled"] is True

@@ -40,10 +40,10 @@ def queue_body(number: int, base: str, head: str, *, action: str = "checks_reque
     return json.dumps({"action": action, "merge_group": group, "sender": {"login": "somebody"}, **ended}).encode()
 
 
-def comment_body(text: str, *, action: str = "created", is_pull: bool = True, comment: int = 0) -> bytes:
+def comment_body(text: str, *, action: str = "created", is_pull: bool = True, comment: int = 0, **more: str) -> bytes:
     """A comment of ann on pull request 7, in the shape of GitHub and Gitea."""
     issue = {"number": 7, "pull_request": {"url": "x"} if is_pull else None}
-    said = {"id": comment or uuid.uuid4().int % 10**9, "body": text, "user": {"id": 11, "login": "ann"}}
+    said = {"id": comment or uuid.uuid4().int % 10**9, "body": text, "user": {"id": 11, "login": "ann"}, **more}
     body = {"action": action, "issue": issue, "comment": said, "is_pull": is_pull, "sender": {"login": "ann"}}
     return json.dumps(body).encode()
 

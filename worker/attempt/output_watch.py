@@ -6,22 +6,39 @@ _ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
 _DISK_FULL = re.compile(rb"no space left on device|disk quota exceeded", re.IGNORECASE)
 # Engines put their errors into a box of 78 columns: colours, its frame and its line ends stand between the words.
 _FRAME = re.compile(rb"(?:\x1b\[[0-9;]*m|\s|\xe2\x94\x82|\xe2\x95[\xb5\xb7])+")
+_ANSI = re.compile(rb"\x1b\[[0-9;]*m")
+_LINE_END = re.compile("\r?\n[│ \t]*")
+_BOX_END = "╵"
+_HOLDER = re.compile(r"Who:\s+(\S+)")
 _KEPT = 400
+_KEPT_OF_ERROR = 2000
 
 
 class OutputWatch:
-    """Keeps the first error, and whether a full disk is mentioned, however the text is wrapped and cut."""
+    """Keeps the beginning of the first error, and whether a full disk is mentioned, however the text is wrapped and cut."""
 
     def __init__(self) -> None:
         """Nothing is seen yet."""
-        self.first_error = b""
+        self._error = b""
         self.is_disk_full = False
         self._tail = b""
 
     def feed(self, data: bytes) -> None:
         """Look at the next piece."""
-        if not self.first_error and (found := _ERROR_LINE.search(data)):
-            self.first_error = found.group()
         text = self._tail + data
+        if self._error:
+            self._error += data[: _KEPT_OF_ERROR - len(self._error)]
+        elif found := _ERROR_LINE.search(text):
+            self._error = text[found.start() :][:_KEPT_OF_ERROR]
         self.is_disk_full = self.is_disk_full or _DISK_FULL.search(_FRAME.sub(b" ", text)) is not None
         self._tail = text[-_KEPT:]
+
+    @property
+    def first_error(self) -> str:
+        """The first error's line, with the list that it announces, or with the holder of the lock."""
+        error = _ANSI.sub(b"", self._error).decode(errors="replace").partition(_BOX_END)[0]
+        line, *more = _LINE_END.split(error)
+        if line.rstrip().endswith(":"):
+            line = " ".join([line.rstrip(), *filter(None, more)])
+        holder = _HOLDER.search(error) if "state lock" in line else None
+        return line[:_KEPT].strip() + (f" (held by {holder.group(1)})" if holder else "")

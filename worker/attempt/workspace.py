@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -29,7 +28,6 @@ from worker.logs.job_log import JobLog
 from worker.statebackend.backend import StateBackend
 
 LARGEST_CAPTURE = 128 * 1024 * 1024
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass
@@ -178,7 +176,7 @@ class Workspace:
         # Whatever the command says: without room on the disk it had no chance.
         if not self.control.has_touched and (seen.is_disk_full or has_no_room(self.root)):
             return no_directory(OSError(errno.ENOSPC, f"{shown}: no space left on device"))
-        said = self.log.redactor.redact(_ANSI.sub("", seen.first_error.decode(errors="replace"))).strip()
+        said = self.log.redactor.redact(seen.first_error)
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])
         starved = f" {STARVED}" if self.is_starved else ""

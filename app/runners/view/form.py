@@ -60,7 +60,7 @@ def read_runner(worker: Row) -> RunnerForm:
         "capacity": str(worker.get("capacity") or 1),
         "account_id": str(worker.get("service_account_id") or NO_ACCOUNT),
         "allows_many": bool(worker.get("allow_multiple_instances")),
-        "types": [str(item) for item in worker.get("accepted_job_types") or []],
+        "types": [str(item) for item in worker.get("accepted_job_types") or TYPE_WORDS],
         "is_cloud": worker.get("type") == "cloud-hosted",
     }
 

@@ -24,6 +24,7 @@ export interface Comment {
   verb: string;
   argument: string;
   sender_id: string;
+  created_at?: string;
 }
 
 /** An entry of a merge queue; its commits are the delivery's. */
@@ -52,6 +53,10 @@ export interface Delivery {
 }
 
 type Json = Record<string, unknown>;
+
+/** The beginning of each comment that Runyard writes, and the name of its statuses. */
+export const MARK = "<!-- runyard ";
+export const CONTEXT = "runyard";
 
 const COMMIT = /^[0-9a-f]{40,64}$/;
 const MOST_TEXT = 200;
@@ -186,6 +191,12 @@ export function mergeRequest(body: Json): Partial<Delivery> {
   };
 }
 
+/** A time as providers write it, in the form that the database reads. */
+function time(value: unknown): string | undefined {
+  const found = new Date(typeof value === "string" ? value : NaN);
+  return found.getFullYear() > 0 && found.getFullYear() < 9999 ? found.toISOString() : undefined;
+}
+
 /** Reads a command: a comment that begins with /runyard; without a word it asks for help. */
 function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined {
   const first = typeof body === "string" ? body.trimStart().split("\n", 1)[0].trim() : "";
@@ -198,18 +209,36 @@ function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined 
 function commentOf(
   isNew: boolean,
   body: unknown,
-  [id, number, sender]: unknown[],
+  [id, number, sender, created]: unknown[],
 ): Comment | undefined {
   const found = isNew ? command(body) : undefined;
   const numbers = [id, number, sender];
   if (!found || !numbers.every((each) => Number.isSafeInteger(each))) return undefined;
-  return { ...found, id: id as number, number: number as number, sender_id: String(sender) };
+  return {
+    ...found,
+    id: id as number,
+    number: number as number,
+    sender_id: String(sender),
+    created_at: time(created),
+  };
+}
+
+/** Tells whether an event only announces what Runyard wrote itself: it leads to nothing. Anybody may imitate it. */
+export function isEcho(event: string, body: Json): boolean {
+  if (event === "status") return body.context === CONTEXT;
+  const written = at(body, "comment", "body") ?? at(body, "object_attributes", "note");
+  return event === "comment" && typeof written === "string" && written.startsWith(MARK);
 }
 
 /** Only new comments: an edited one may have been written by somebody else. */
 function issueComment(body: Json): Partial<Delivery> {
   const isPull = at(body, "issue", "pull_request") != null || body.is_pull === true;
-  const ids = [["comment", "id"], ["issue", "number"], ["comment", "user", "id"]];
+  const ids = [
+    ["comment", "id"],
+    ["issue", "number"],
+    ["comment", "user", "id"],
+    ["comment", "created_at"],
+  ];
   return {
     event: "comment",
     action: text(body.action),
@@ -225,7 +254,7 @@ function issueComment(body: Json): Partial<Delivery> {
 function note(body: Json): Partial<Delivery> {
   const what = (at(body, "object_attributes") ?? {}) as Json;
   const isNew = what.noteable_type === "MergeRequest" && (what.action ?? "create") === "create";
-  const ids = [what.id, at(body, "merge_request", "iid"), at(body, "user", "id")];
+  const ids = [what.id, at(body, "merge_request", "iid"), at(body, "user", "id"), what.created_at];
   return {
     event: "comment",
     action: text(what.action),

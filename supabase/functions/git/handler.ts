@@ -1,7 +1,7 @@
 /** Deliveries of git providers: checks the signature, writes the delivery down, answers. The database does the rest. */
 
 import { call, Refusal } from "../_shared/database.ts";
-import { type Provider, readDelivery } from "../_shared/git_events.ts";
+import { isEcho, type Provider, readDelivery } from "../_shared/git_events.ts";
 import { Answer, isStorable, json, readBytes, readJson, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
 import { completeApp, tokenForJob } from "./apps.ts";
@@ -38,13 +38,14 @@ async function connectionAt(request: Request): Promise<[string, Connection]> {
   throw new Answer(404, { code: "RY404", message: "There is no such connection." });
 }
 
-/** Reads the event: JSON, or JSON in a form field, as GitHub sends it when it is set up so. */
-function readEvent(request: Request, bytes: Uint8Array): Record<string, unknown> {
-  const isForm = request.headers.get("content-type")?.startsWith(
-    "application/x-www-form-urlencoded",
-  );
+/**
+ * Reads the event: JSON, or JSON in a form field, as GitHub sends it when it is set up so. The signed body decides
+ * which, not a header: read as a form, the text of a comment could bring an event of its own.
+ */
+function readEvent(bytes: Uint8Array): Record<string, unknown> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const isForm = text.startsWith("payload=");
     const body = readJson(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
     if (typeof body === "object" && body !== null && !Array.isArray(body)) {
       return body as Record<string, unknown>;
@@ -109,8 +110,11 @@ export const handler = serveWith(async (request) => {
   const bytes = await readBytes(request, MOST_BYTES);
   await checkSignature(request, id, found, bytes);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-  const event = readEvent(request, bytes);
+  const event = readEvent(bytes);
   const delivery = readDelivery(found.provider, request.headers, event, digest);
+  if (isEcho(delivery.event, event)) {
+    return json(202, { verdict: "IGNORED", reason: "Runyard wrote this itself." });
+  }
   const connection = found.is_app ? await repositoryOf(id, event) : id;
   const answer = await receive(connection, { ...delivery, body_sha256: digest });
   return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });

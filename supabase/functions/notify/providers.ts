@@ -1,5 +1,7 @@
 /** The endpoints and formats in which a git provider accepts statuses and comments. */
 
+import { CONTEXT } from "../_shared/git_events.ts";
+
 export interface Report {
   kind: "status" | "comment" | "answer" | "pulls";
   connection: string;
@@ -52,7 +54,6 @@ export interface Provider {
   event(pull: Record<string, unknown>): Record<string, unknown>;
 }
 
-const CONTEXT = "runyard";
 /** GitHub's limit, the smallest. */
 const MOST_DESCRIPTION = 140;
 const PLACE = /^(?:([a-z]+):\/\/)?(?:[^/@]*@)?([^/:]+)(?::(\d+)(?=\/))?[:/]+(.+?)(?:\.git)?\/*$/;

@@ -1,7 +1,7 @@
 /** Reports git results to the provider: a status for a commit, one comment for a pull request, edited in place. */
 
 import { dashboardUrl } from "../_shared/env.ts";
-import { mergeRequest, pullRequest } from "../_shared/git_events.ts";
+import { MARK, mergeRequest, pullRequest } from "../_shared/git_events.ts";
 import { installationToken } from "../_shared/github_app.ts";
 import { sendTo } from "../_shared/outgoing.ts";
 import { linkOf, type Message } from "./messages.ts";
@@ -59,7 +59,7 @@ function line(row: Row, org: string): string {
 }
 
 function marker(report: Report): string {
-  return `<!-- runyard ${report.connection} -->`;
+  return `${MARK}${report.connection} -->`;
 }
 
 function commentOf(report: Report, org: string): string {
@@ -183,7 +183,7 @@ async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outc
   if (!isThere && reaction.status !== 404) return failed(reaction);
   // The comment may be deleted by now.
   if (!report.answer || !isThere) return delivered(reaction);
-  const mark = `<!-- runyard answer ${report.id} -->`;
+  const mark = `${MARK}answer ${report.id} -->`;
   const found = await findComment(api, report, mark);
   if (found instanceof Response) return failed(found);
   if (found !== undefined) return delivered(reaction);

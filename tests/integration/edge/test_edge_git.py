@@ -1,10 +1,13 @@
 """Deliveries of git providers: only a right signature is accepted, each delivery counts once, and the answer is quick."""
 
+import contextlib
 import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
@@ -128,10 +131,15 @@ def test_a_body_that_is_no_event_is_refused(edge: Edge, person: Person, body: by
     assert there.deliveries() == []
 
 
-def test_a_body_that_is_too_large_is_refused(edge: Edge, person: Person) -> None:
+@pytest.mark.parametrize(("by_gateway", "mebibytes"), [(False, 6), (False, 25), (True, 6), (True, 25)])
+def test_a_body_that_is_too_large_is_refused_to_a_sender_that_reads_no_answer_before_its_end(
+    edge: Edge, person: Person, by_gateway: bool, mebibytes: int
+) -> None:
     there = Connected(edge, person, "github")
-    body = b'{"a": "' + b"x" * (6 * 1024 * 1024) + b'"}'
-    assert there.send(body, webhooks.github(SECRET, body)).status_code == 413
+    place = urlsplit(f"{edge.stack.url}/functions/v1" if by_gateway else edge.url)
+    with contextlib.closing(HTTPConnection(place.netloc, timeout=60)) as plain:
+        plain.request("POST", f"{place.path}/git/{there.id}", b"x" * (mebibytes * 1024 * 1024))
+        assert plain.getresponse().status == 413
 
 
 def test_a_form_with_the_event_is_read(edge: Edge, person: Person) -> None:
@@ -140,6 +148,16 @@ def test_a_form_with_the_event_is_read(edge: Edge, person: Person) -> None:
     headers = webhooks.github(SECRET, body) | {"content-type": "application/x-www-form-urlencoded"}
     assert there.send(body, headers).status_code == 202
     assert there.deliveries()[0]["ref"] == "refs/heads/main"
+
+
+def test_the_text_of_a_comment_is_not_read_as_an_event(edge: Edge, person: Person) -> None:
+    """Whoever reads a repository's deliveries has bodies with right signatures, and can write comments."""
+    there = Connected(edge, person, "github")
+    other = webhooks.comment_body("/runyard confirm").decode()
+    body = webhooks.comment_body(f"&{httpx.QueryParams({'payload': other})}&")
+    headers = webhooks.github(SECRET, body, event="issue_comment")
+    headers["content-type"] = "application/x-www-form-urlencoded"
+    assert there.send(body, headers).json()["verdict"] == "IGNORED"
 
 
 def test_events_that_start_nothing_are_listed_with_the_reason(edge: Edge, person: Person) -> None:
@@ -304,6 +322,8 @@ def test_a_comment_on_a_pull_request_that_begins_with_the_mark_is_a_command(
         (webhooks.comment_body("Please /runyard plan"), "IGNORED"),
         (webhooks.comment_body("/runyard plan", action="edited"), "IGNORED"),
         (webhooks.comment_body("/runyard plan", is_pull=False), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", created_at="2020-02-29T10:00:00Z"), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", created_at="not a time"), "REFUSED"),
     ):
         answer = there.send(body, sign(SECRET, body, event="issue_comment"))
         assert (answer.status_code, answer.json()["verdict"]) == (202, verdict), answer.text
@@ -312,9 +332,42 @@ def test_a_comment_on_a_pull_request_that_begins_with_the_mark_is_a_command(
     assert "not linked" in refusal["reason"]
 
 
-def test_a_note_on_a_merge_request_is_a_command(edge: Edge, person: Person) -> None:
+OWN = "<!-- runyard 5b0a7a52 -->\n**Runyard** at abc"
+
+
+@pytest.mark.parametrize(
+    ("provider", "sign", "event", "body"),
+    [
+        ("github", webhooks.github, "issue_comment", webhooks.comment_body(OWN)),
+        ("github", webhooks.github, "issue_comment", webhooks.comment_body(OWN, action="edited")),
+        ("gitea", webhooks.gitea, "pull_request_comment", webhooks.comment_body(OWN)),
+        (
+            "gitlab",
+            webhooks.gitlab,
+            "Note Hook",
+            json.dumps({"object_kind": "note", "object_attributes": {"note": OWN}}),
+        ),
+        ("github", webhooks.github, "status", json.dumps({"context": "runyard", "state": "success"})),
+    ],
+)
+def test_what_runyard_wrote_itself_is_no_delivery(
+    edge: Edge, person: Person, provider: str, sign: Sign, event: str, body: bytes | str
+) -> None:
+    there = Connected(edge, person, provider)
+    content = body.encode() if isinstance(body, str) else body
+    answer = there.send(content, sign(SECRET, content, event=event))
+    assert (answer.status_code, answer.json()["verdict"]) == (202, "IGNORED"), answer.text
+    assert there.deliveries() == []
+    others = content.replace(b"<!-- runyard", b"<!-- run").replace(b'"runyard"', b'"lint"')
+    there.send(others, sign(SECRET, others, event=event))
+    assert len(there.deliveries()) == 1
+
+
+@pytest.mark.parametrize(("created", "verdict"), [("2020-02-29 10:00:00 UTC", "IGNORED"), ("", "REFUSED")])
+def test_a_new_note_on_a_merge_request_is_a_command(edge: Edge, person: Person, created: str, verdict: str) -> None:
     there = Connected(edge, person, "gitlab")
     what = {"id": 5, "note": "/runyard help", "noteable_type": "MergeRequest", "action": "create"}
+    what["created_at"] = created
     body = json.dumps(
         {
             "object_kind": "note",
@@ -323,4 +376,4 @@ def test_a_note_on_a_merge_request_is_a_command(edge: Edge, person: Person) -> N
             "user": {"id": 1, "username": "ann"},
         }
     ).encode()
-    assert there.send(body, webhooks.gitlab(SECRET, body, event="Note Hook")).json()["verdict"] == "REFUSED"
+    assert there.send(body, webhooks.gitlab(SECRET, body, event="Note Hook")).json()["verdict"] == verdict

@@ -37,6 +37,12 @@ def test_only_changed_fields_are_sent() -> None:
     }
 
 
+def test_a_runner_that_accepts_every_type_is_shown_with_all_of_them() -> None:
+    held = read_runner(WORKER | {"accepted_job_types": None})
+    assert check_runner(FORM, held).spec == {}
+    assert held["types"] == list(TYPE_WORDS)
+
+
 def test_types_are_chosen_and_at_least_one_is_needed() -> None:
     plans = {key: value for key, value in FORM.items() if not key.startswith("type:")} | {"type:PLAN": "on"}
     assert check_runner(plans, HELD).spec == {"accepted_job_types": ["PLAN"]}

@@ -20,7 +20,39 @@ def test_a_full_disk_is_recognised(text: bytes, size: int) -> None:
     assert seen.is_disk_full
 
 
+LOCK = """Error: Error acquiring the state lock
+
+Error message: conflict
+Lock Info:
+  ID:        5b0a7a52
+  Operation: OperationTypeApply
+  Who:       ann@laptop
+"""
+PROBLEMS = "Error: 2 problems:\n\n- Missing region: the provider needs\none.\n- Missing name\n"
+
+
+def boxed(text: str) -> bytes:
+    lines = "".join(f"\x1b[31m│\x1b[0m {line}\x1b[0m\n" for line in text.splitlines())
+    return f"╷\n{lines}╵\nReleasing the lock\n".encode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+@pytest.mark.parametrize(
+    ("text", "headline"),
+    [
+        (LOCK, "Error: Error acquiring the state lock (held by ann@laptop)"),
+        (PROBLEMS, "Error: 2 problems: - Missing region: the provider needs one. - Missing name"),
+        ("Error: Invalid reference\n\nWho:  nobody\n", "Error: Invalid reference"),
+    ],
+)
+def test_an_error_names_its_problems_and_the_holder_of_a_lock(text: str, headline: str, size: int) -> None:
+    seen, data = OutputWatch(), boxed(text)
+    for at in range(0, len(data), size):
+        seen.feed(data[at : at + size])
+    assert seen.first_error == headline
+
+
 def test_other_errors_are_no_full_disk() -> None:
     seen = OutputWatch()
     seen.feed(b"Error: Invalid reference\nError: another\n")
-    assert (seen.is_disk_full, seen.first_error) == (False, b"Error: Invalid reference")
+    assert (seen.is_disk_full, seen.first_error) == (False, "Error: Invalid reference")

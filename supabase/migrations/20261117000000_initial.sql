@@ -3243,7 +3243,7 @@ create table public.workers (
   version text,
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
-  accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  accepted_job_types public.job_type[],
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -3269,8 +3269,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
-create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
+-- For is_choosy_about_types.
+create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -3284,7 +3284,8 @@ comment on column public.workers.status_reason is 'Why it has that status, in wo
 comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.accepted_job_types is
+  'Which types of job it accepts; null: all, also those that a later version adds.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -3593,18 +3594,16 @@ begin
 end;
 $$;
 
--- A JSON list of job types; all of them when it is null.
+-- A JSON list of job types; null for all of them.
 create function private.job_types(p_value jsonb) returns public.job_type[]
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_value is null or jsonb_typeof(p_value) = 'null' then
-    return enum_range(null::public.job_type);
-  end if;
   if p_value = '[]' then
     perform private.fail('RY422', 'A runner must take at least one type of job.',
       'Disable it, if it should take none.');
   end if;
-  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+  return (select nullif(array_agg(distinct t::public.job_type), enum_range(null::public.job_type))
+    from jsonb_array_elements_text(nullif(p_value, 'null')) as t);
 exception
   when invalid_text_representation or invalid_parameter_value then
     perform private.fail('RY422', 'There is no such type of job.',
@@ -7840,8 +7839,6 @@ create function private.lane_fit(
   p_lanes integer[], p_worker uuid
 ) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
-declare
-  v_types public.job_type[] := enum_range(null::public.job_type);
 begin
   return query
   with lane as materialized (
@@ -7855,7 +7852,7 @@ begin
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
     from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
-    -- "offset 0": by the index, whatever is known about the tables.
+    -- "offset 0" forces the index, whatever the statistics.
     cross join lateral (
       select a.worker_id from public.worker_assignments as a
       where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
@@ -7873,8 +7870,8 @@ begin
         select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
       case
         when l.excluded_worker_id = w.id then 'IS_TARGET'
-        when l.job_type is null and not w.accepted_job_types @> v_types
-          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when w.accepted_job_types is not null and coalesce(l.job_type <> all (w.accepted_job_types), true)
+          then 'TYPE_REFUSED'
         when not w.labels @> l.labels then 'LABELS_MISSING'
       end)
   end
@@ -7949,18 +7946,13 @@ $$;
 -- ## lanes
 
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
--- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-declare
-  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
-    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+  return exists (select from public.workers as w
+      where w.org_id = p_org and w.removed_at is null and w.accepted_job_types is not null)
     or exists (select from public.workers as w
-      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types is not null);
 end;
 $$;
 
@@ -13401,7 +13393,7 @@ declare
   v_runner private.runner := private.this_runner();
 begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
-    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true)) then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
       'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
@@ -15162,14 +15154,17 @@ grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text
-language sql immutable set search_path = '' as $$
+language sql stable set search_path = '' as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
     when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
-      then 'Only new comments on pull requests that begin with /runyard are commands.' end
+      then 'Only new comments on pull requests that begin with /runyard are commands.'
+      -- Until then its first delivery is kept, by which a repeated one is known; a host's clock may be ahead.
+      when (p_delivery #>> '{comment,created_at}')::pg_catalog.timestamptz < now() - interval '29 days'
+      then 'The comment is older than events are kept. Write the command again.' end
     when p_delivery ->> 'event' = 'merge_group' then case when p_delivery -> 'queue' is null
       then 'Only entries of the merge queue that request checks or end are used.' end
     when p_delivery ->> 'event' is distinct from 'push'
@@ -18312,15 +18307,16 @@ create table private.ended_git_logins (
   host text not null,
   login text not null,
   user_id uuid not null,
-  account_id text,
+  account_id text not null,
   ended_at timestamptz not null,
-  primary key (org_id, host, login, user_id)
+  primary key (org_id, host, login, user_id, account_id)
 );
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
 comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
 comment on column private.ended_git_logins.login is 'The login, in lower case.';
+comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
@@ -18363,15 +18359,15 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
--- Notes the link of a login that ends now, unless it stays with this member.
+-- Notes the link of a login that ends now, or whose proof does; nothing where it just stays with this member.
 create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
 language sql set search_path = '' as $$
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
-  select l.org_id, l.host, l.login, l.user_id, l.account_id, case when l.proved_at is not null
+  select l.org_id, l.host, l.login, l.user_id, coalesce(l.account_id, ''), case when l.proved_at is not null
     or l.user_id = private.caller_id() then 'infinity' else now() end
   from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
-    and l.user_id is distinct from p_next
-  on conflict (org_id, host, login, user_id) do update set account_id = coalesce(excluded.account_id, e.account_id),
+    and (l.user_id is distinct from p_next or l.proved_at is not null)
+  on conflict (org_id, host, login, user_id, account_id) do update set
     ended_at = greatest(e.ended_at, excluded.ended_at)
 $$;
 
@@ -18386,8 +18382,9 @@ begin
   perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
   values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null, proved_at = null,
-    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, created_by_label =
+    excluded.created_by_label, created_at = now(), proved_at = null,
+    account_id = case when l.user_id = p_user then l.account_id end returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
   return to_jsonb(v_link);
@@ -18446,9 +18443,10 @@ begin
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
   on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
     created_at = now()
-  where l.user_id = excluded.user_id;
+  where l.user_id = excluded.user_id and coalesce(l.account_id, excluded.account_id) = excluded.account_id;
   if not found then
-    perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
+    perform private.fail('RY409', 'This login is linked to another member or account.',
+      'End that link first, or ask an admin.');
   end if;
   return v_code.user_id;
 end;
@@ -18730,14 +18728,14 @@ language sql set search_path = '' as $$
     select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
 $$;
 
--- Notes who pushed a commit, and to which open pull requests.
+-- Notes who pushed a commit, and to which pull requests: a closed one may be opened again.
 create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
 language sql set search_path = '' as $$
   select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
     select p_delivery ->> 'after' as change
     union
-    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection and r.is_open
-      and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection
+      and r.merge_commit is null and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 

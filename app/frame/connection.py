@@ -60,7 +60,9 @@ def connection_banner() -> rx.Component:
         "Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1", custom_attrs=RETRY
     )
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
-    away = _words("Out of contact with the database", _since(), ". This page may be out of date, and nothing is sent. ", KEPT)
+    away = _words(
+        "Out of contact with the database", _since(), ". This page may be out of date, and nothing is sent. ", KEPT
+    )
     unswept = _words(
         "Nothing sweeps this database: lost jobs are not found, and schedules do not start. Run ",
         rx.el.code("runyard doctor"),

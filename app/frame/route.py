@@ -18,7 +18,12 @@ class Route:
     on_load: Any = None
 
 
-def say_in_address(path: str, query: str) -> rx.event.EventSpec:
-    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's."""
+def say_in_address(path: str, query: str, *, is_step: bool = False) -> rx.event.EventSpec:
+    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's.
+
+    A step is one that the browser's Back undoes.
+    """
     is_there = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
-    return rx.call_script(f"{is_there} && history.replaceState(null, '', location.pathname + {json.dumps(query)})")
+    is_there += f" && location.search !== {json.dumps(query)}"
+    call = "pushState" if is_step else "replaceState"
+    return rx.call_script(f"{is_there} && history.{call}(null, '', location.pathname + {json.dumps(query)})")

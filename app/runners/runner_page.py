@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import page
+from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.runners.components.detail import events, facts, instances, jobs, runner_log, strip
@@ -15,7 +16,6 @@ from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
 from app.ui.badges import runner_badge
-from app.ui.feedback import empty
 from app.ui.icons import icon
 
 State = RunnerState
@@ -76,12 +76,7 @@ def _head() -> rx.Component:
 
 
 def _not_here() -> rx.Component:
-    back = rx.link(rx.button("All runners", variant="surface", color_scheme="gray"), href="/dashboard/runners")
-    return rx.el.section(
-        empty("file-question", State.problem, State.problem_hint, back, test_id="no-such-runner"),
-        class_name="ry-panel",
-        role="alert",
-    )
+    return absent(State.problem, State.problem_hint, "All runners", "/dashboard/runners", "no-such-runner")
 
 
 def _waiting() -> rx.Component:

@@ -1,11 +1,10 @@
 """A project that stops answering: the page says so within seconds, actions are off, and no click is kept and done later."""
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -23,12 +22,15 @@ SLACK = 3
 @contextmanager
 def silenced(product: Product) -> Iterator[None]:
     """The project accepts connections and answers nothing, as a machine does that stands still."""
-    gateway = product.stack.part_pid("gateway")
-    os.kill(gateway, signal.SIGSTOP)
+    server = psutil.Process(product.stack.part_pid("gateway"))
+    processes = [server, *server.children(recursive=True)]
+    for process in processes:
+        process.suspend()
     try:
         yield
     finally:
-        os.kill(gateway, signal.SIGCONT)
+        for process in processes:
+            process.resume()
 
 
 def test_a_silent_project_turns_actions_off_within_seconds_and_no_click_is_done_later(

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.not_found import TEXT
 from app.frame.session import say_error
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
@@ -134,7 +135,7 @@ class RunnerState(LivePage, rx.State):
         worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:
-                raise NotThere("This runner is not here.", "It may belong to another organisation, or it was removed.")
+                raise NotThere("Runner not found", TEXT)
             self.problem = "This runner was removed."
             return
         await self._show_facts(worker)

@@ -45,6 +45,15 @@ def test_runner_starts_without_unused_packages(
     assert {name.partition(".")[0] for name in modules if "." in name} & unused == set()
 
 
+def test_an_unusable_working_directory_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    folder = {"RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": "/dev/null/none", "RUNYARD__LOGGING__FORMAT": "JSON"}
+    done = command(tmp_path, "run", **{**CANNOT_START, **folder, "PYTHONPROFILEIMPORTTIME": ""})
+    assert done.returncode == ExitCode.SETTINGS
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if "cannot be used" in line]
+    assert len(lines) == 1 and "/dev/null/none" in lines[0] and "WorkingDirectory.WorkingDirectory" in lines[0]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_version_and_schema_need_no_settings(tmp_path: Path) -> None:
     assert command(tmp_path, "version").stdout.strip() == __version__
     schema = json.loads(command(tmp_path, "schema").stdout)

@@ -5,7 +5,7 @@ from functools import partial
 import reflex as rx
 
 from app.frame.layout import page
-from app.frame.not_found import TEXT, absent
+from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
@@ -153,7 +153,7 @@ def job(on_enable: Enable) -> rx.Component:
         failed("The job could not be loaded", JobState.problem, JobState.problem_hint, JobState.load),
         class_name="ry-panel",
     )
-    none = absent("Job not found", TEXT, "All jobs", "/dashboard/jobs", "no-such-job")
+    none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
     return page(
         scripts(),
         rx.cond(

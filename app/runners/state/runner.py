@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.not_found import TEXT
 from app.frame.session import say_error
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
@@ -135,8 +134,10 @@ class RunnerState(LivePage, rx.State):
         worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:
-                raise NotThere("Runner not found", TEXT)
-            self.problem = "This runner was removed."
+                raise NotThere(
+                    "There is no such runner.", "It may have been removed, or belong to another organisation."
+                )
+            self.is_missing, self.problem = True, "This runner was removed."
             return
         await self._show_facts(worker)
         self._show_pulse(worker)

@@ -23,7 +23,11 @@ def say_in_address(path: str, query: str, *, is_step: bool = False) -> rx.event.
 
     A step is one that the browser's Back undoes.
     """
-    is_there = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
-    is_there += f" && location.search !== {json.dumps(query)}"
-    call = "pushState" if is_step else "replaceState"
-    return rx.call_script(f"{is_there} && history.{call}(null, '', location.pathname + {json.dumps(query)})")
+    here = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
+    query = json.dumps(query)
+    if not is_step:
+        return rx.call_script(f"{here} && history.replaceState(null, '', location.pathname + {query})")
+    # The router does not know of such a step, so that it loads nothing when the browser goes back.
+    back = f"addEventListener('popstate', () => {here} && location.reload())"
+    step = f"history.pushState(null, '', location.pathname + {query})"
+    return rx.call_script(f"{here} && location.search !== {query} && ({step}, {back})")

@@ -23,7 +23,7 @@ from app.http.origins import with_origin_advice
 from app.jobs import job_page
 from app.jobs import page as jobs
 from app.jobs import routes as job_routes
-from app.live.fan_out import fan_out
+from app.live.fan_out import fan_out, watch_contact
 from app.live.members import check_members
 from app.modules import graph_page
 from app.modules import page as modules
@@ -145,6 +145,7 @@ app.app_wraps[5, "Overlay"] = lambda _stateful: None
 app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)
+app.register_lifespan_task(watch_contact)
 for route in PAGES:
     build = partial(_framed, route) if route in FRAMED else route.build
     app.add_page(build, route=route.path, title=f"{route.title} · Runyard", on_load=_loads(route))

@@ -57,9 +57,11 @@
   setInterval(() => { if (root.dataset.cut) document.dispatchEvent(new Event("visibilitychange")); }, RETRY_MS);
   window.addEventListener("pagehide", () => clearTimeout(leaving));
 
-  /* ---- while disconnected nothing can be requested: a click is refused at once, and not sent minutes later ---- */
+  /* ---- while disconnected nothing can be requested: a click is refused at once, and not sent minutes later ----
+     The dashboard's own line to its project is another one: the mark in the top bar shows it (app/frame/connection.py). */
   const ACTING = "button, input[type=submit], [role=menuitem], [role=switch], [role=checkbox], [role=radio]";
   const HERE = "a[href], [data-local], [data-copy], [aria-haspopup=menu], ry-log, dialog, form[data-auth]";
+  const AWAY = ".ry-told [data-link=off]";
   let said = 0;
   function say(words, ms) {
     clearTimeout(said);
@@ -73,13 +75,15 @@
   }
   function act(event, control) {
     if (!control || control.closest(HERE)) return;
-    if (!root.dataset.cut) {
+    const isAway = !root.dataset.cut && document.querySelector(AWAY) !== null;
+    if (!root.dataset.cut && (!isAway || control.closest("[data-retry]"))) {
       actedAt = Date.now();
       return;
     }
     event.preventDefault();
     event.stopImmediatePropagation();
-    say("Not sent: no connection. Try again when this page is live.", 5_000);
+    const reason = isAway ? "the database does not answer" : "no connection";
+    say(`Not sent: ${reason}. Try again when this page is live.`, 5_000);
   }
   document.addEventListener("click", (event) => {
     act(event, event.target instanceof Element && event.target.closest(ACTING));

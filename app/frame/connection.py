@@ -8,6 +8,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.elements import clock_seconds
+from app.ui.feedback import RETRY
 from app.ui.icons import icon
 
 KEPT = "Applies continue on their runners, and their state is kept there."
@@ -55,9 +56,13 @@ def _since() -> rx.Component:
 
 def connection_banner() -> rx.Component:
     """Explain what is broken and since when, and what becomes of running work; offer to try now."""
-    again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
+    again = rx.button(
+        "Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1", custom_attrs=RETRY
+    )
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
-    away = _words("Out of contact with the database", _since(), ". This page may be out of date. ", KEPT)
+    away = _words(
+        "Out of contact with the database", _since(), ". This page may be out of date, and nothing is sent. ", KEPT
+    )
     unswept = _words(
         "Nothing sweeps this database: lost jobs are not found, and schedules do not start. Run ",
         rx.el.code("runyard doctor"),

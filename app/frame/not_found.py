@@ -6,6 +6,7 @@ from app.frame.card import card
 from app.frame.layout import head, page
 from app.frame.route import Route
 from app.frame.session import SessionState
+from app.ui.panel import link_button
 
 TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
 
@@ -19,6 +20,12 @@ def not_found() -> rx.Component:
     """Explain it, and link back to the fleet; a tab that knows its viewer keeps its menu."""
     framed = page(head(TITLE, TEXT, _back()), title=TITLE, active="")
     return rx.cond(SessionState.org_id != "", framed, card(TITLE, TEXT, _back(width="100%")))
+
+
+def absent(title: str, back: str, href: str, test_id: str) -> rx.Component:
+    """Explain, in the frame of a page, that there is nothing at its address."""
+    button = link_button(back, href=href, size="2", attrs={})
+    return rx.el.div(head(title, TEXT, button), role="alert", custom_attrs={"data-testid": test_id})
 
 
 ROUTES = (Route("404", TITLE, not_found),)

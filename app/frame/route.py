@@ -18,7 +18,16 @@ class Route:
     on_load: Any = None
 
 
-def say_in_address(path: str, query: str) -> rx.event.EventSpec:
-    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's."""
-    is_there = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
-    return rx.call_script(f"{is_there} && history.replaceState(null, '', location.pathname + {json.dumps(query)})")
+def say_in_address(path: str, query: str, *, is_step: bool = False) -> rx.event.EventSpec:
+    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's.
+
+    A step is one that the browser's Back undoes.
+    """
+    here = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
+    query = json.dumps(query)
+    if not is_step:
+        return rx.call_script(f"{here} && history.replaceState(null, '', location.pathname + {query})")
+    # The router does not know of such a step, so that it loads nothing when the browser goes back.
+    back = f"addEventListener('popstate', () => {here} && location.reload())"
+    step = f"history.pushState(null, '', location.pathname + {query})"
+    return rx.call_script(f"{here} && location.search !== {query} && ({step}, {back})")

@@ -5,6 +5,7 @@ from functools import partial
 import reflex as rx
 
 from app.frame.layout import page
+from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
@@ -22,7 +23,7 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.ui.elements import DOWNLOAD, since
-from app.ui.feedback import empty, failed
+from app.ui.feedback import failed
 from app.ui.icons import icon
 
 View = JobState.view
@@ -146,26 +147,19 @@ def _skeleton() -> rx.Component:
     )
 
 
-def _absent() -> rx.Component:
-    back = rx.link(rx.button("All jobs", variant="surface", color_scheme="gray"), href="/dashboard/jobs")
-    text = "It may belong to another organisation, or the address is wrong."
-    return rx.el.section(
-        empty("file-question", "Job not found", text, back, test_id="no-such-job"), class_name="ry-panel"
-    )
-
-
 def job(on_enable: Enable) -> rx.Component:
     """The job's page; `on_enable` enables a runner that the job waits for."""
     problem = rx.el.section(
         failed("The job could not be loaded", JobState.problem, JobState.problem_hint, JobState.load),
         class_name="ry-panel",
     )
+    none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
     return page(
         scripts(),
         rx.cond(
             JobState.problem != "",
             problem,
-            rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), _absent())),
+            rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), none)),
         ),
         title=rx.cond(JobState.is_found, "#" + View["number"].to_string(), "Job"),
         active="jobs",

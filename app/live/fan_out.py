@@ -4,6 +4,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import cast
 
 import reflex as rx
@@ -15,6 +16,7 @@ from app.frame.session import LINK_TOPICS, SessionState, connection_of
 from app.live.delivery import Delivery
 from app.live.members import check_member, evict
 from app.live.page import LivePage
+from app.project.errors import Unreachable
 from app.project.live_queries import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
@@ -69,6 +71,11 @@ class Waiting:
 
     def _due(self, tab: str) -> float:
         return self._shown_at.get(tab, float("-inf")) + self._pause_seconds
+
+
+async def watch_contact() -> None:
+    """Notice that the project stopped answering, for as long as the process lives."""
+    await runtime().hub.watch_contact()
 
 
 async def fan_out(app: rx.App) -> None:
@@ -162,7 +169,9 @@ async def _show_to(app: rx.App, delivery: Delivery, tab: str, changed: Changed) 
             if changed.touches(LINK_TOPICS):
                 (await root.get_state(SessionState))._show_link(store)
             state = await root.get_state(cast("type[rx.State]", page))
-            await cast("LivePage", state)._show(store, changed)
+            # What the page reads may fail where the project does not answer; its mark and banner are shown all the same.
+            with suppress(Unreachable):
+                await cast("LivePage", state)._show(store, changed)
             if changed.touches(release_notes.TOPICS):
                 (await root.get_state(release_notes.ReleaseNotesState))._watch(store)
             await delivery.send(root, view.socket)

@@ -46,6 +46,7 @@ class LivePage(AppState, mixin=True):
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     is_loading: bool = True
+    is_missing: bool = False
     problem: str = ""
     problem_hint: str = ""
 
@@ -59,7 +60,7 @@ class LivePage(AppState, mixin=True):
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
         """Open the page: read the viewer and the address, and show it."""
-        self.is_loading, self.problem, self.problem_hint = True, "", ""
+        self.is_loading, self.is_missing, self.problem, self.problem_hint = True, False, "", ""
         try:
             await self._open()
         except SignedOut:
@@ -90,6 +91,7 @@ class LivePage(AppState, mixin=True):
         self.is_loading = False
         if not (await self._who()).org_id:
             return rx.redirect("/welcome")
+        self.is_missing = True
         self.problem, self.problem_hint = error.message, error.hint
         return None
 

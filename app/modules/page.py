@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import new_button, page
+from app.frame.not_found import TEXT
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
@@ -64,7 +65,7 @@ def _missing() -> rx.Component:
         empty(
             "file-question",
             "No module at " + ModulesState.missing,
-            "The link may be wrong, or the module was removed.",
+            TEXT,
             rx.cond(ModulesState.nearest.length() > 0, near),
             test_id="no-such-module",
         ),

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from app.project import two_steps
 from app.project.client import AUTH_SILENT, AuthSession, Client, expiry_of
 from app.project.clock import ProjectClock
+from app.project.contact import Contact
 from app.project.errors import Refused, SignedOut, Unreachable
 from app.project.models import BrowserSession, Page, Query
 from app.project.sessions import Sessions, key_of, new_sid
@@ -29,6 +30,7 @@ class AuthorizedClient:
         self.client = client
         self.sessions = sessions
         self.project_clock = ProjectClock()
+        self.contact = Contact()
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -166,7 +168,11 @@ class AuthorizedClient:
         """Ask the project for something with this person's token, renewed where it has to be."""
         session = await self.fresh(session)
         try:
-            return await call(session.access_token)
+            return await self._in_contact(call, session)
         except SignedOut:
             session = await self.fresh(session, is_forced=True)
+            return await self._in_contact(call, session)
+
+    async def _in_contact(self, call: Callable[[str], Awaitable[Any]], session: BrowserSession) -> Any:
+        async with self.contact.waiting():
             return await call(session.access_token)

@@ -62,6 +62,7 @@ class OrgFeed:
         self._needed = COLUMNS_NEEDED
         self._doubts = 0
         self._nudged = asyncio.Event()
+        self._is_joined = False
         self._repeats: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._figures_at = float("-inf")
         self._figures_lock = asyncio.Lock()
@@ -73,6 +74,13 @@ class OrgFeed:
     def nudge(self) -> None:
         """Try again now."""
         self._nudged.set()
+
+    def show_contact(self) -> None:
+        """Show that the project does not answer, or that it answers again."""
+        if self._authorized.contact.is_lost or self._is_joined:
+            self._say_link()
+        else:
+            self.nudge()
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -144,16 +152,19 @@ class OrgFeed:
         async with self._realtime.join(topic, session.access_token, bindings, WAKE_UPS) as joined:
             await self.load(session)
             self.store.notify(AGAIN)
+            self._is_joined = True
             self._say_link()
             apply = asyncio.create_task(self._apply(joined))
             try:
                 await self._stay(joined, session)
             finally:
+                self._is_joined = False
                 apply.cancel()
 
     def _say_link(self) -> None:
         """Report live only while no changes were missed: a channel can be joined and silent."""
-        self.store.set_link(Link.POLLING if self._doubts else Link.LIVE)
+        is_lost = self._authorized.contact.is_lost
+        self.store.set_link(Link.OFFLINE if is_lost else Link.POLLING if self._doubts else Link.LIVE)
 
     async def _apply(self, joined: Joined) -> None:
         try:

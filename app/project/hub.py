@@ -179,6 +179,22 @@ class TabHub:
         if entry is not None:
             entry.feed.nudge()
 
+    async def watch_contact(self) -> None:
+        """Show within seconds that the project stopped answering, for as long as the process lives."""
+        await self.authorized.contact.watch(self._probe, self._show_contact)
+
+    async def _probe(self) -> None:
+        """Make the lightest call of a viewer; without viewers there is nobody to show the result."""
+        for view in self.all_views():
+            session = await self.authorized.sessions.get(view.sid)
+            if session is not None:
+                await self.authorized.client.rpc(session.access_token, "my_organizations")
+                return
+
+    def _show_contact(self) -> None:
+        for entry in self._open.values():
+            entry.feed.show_contact()
+
     def _note(self, org_id: str, table: str, row_id: str) -> None:
         self._pending.add(org_id, table, row_id)
         self._wake.set()

@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import page
+from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.runners.components.detail import events, facts, instances, jobs, runner_log, strip
@@ -15,7 +16,7 @@ from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
 from app.ui.badges import runner_badge
-from app.ui.feedback import empty
+from app.ui.feedback import failed
 from app.ui.icons import icon
 
 State = RunnerState
@@ -75,13 +76,10 @@ def _head() -> rx.Component:
     )
 
 
-def _not_here() -> rx.Component:
-    back = rx.link(rx.button("All runners", variant="surface", color_scheme="gray"), href="/dashboard/runners")
-    return rx.el.section(
-        empty("file-question", State.problem, State.problem_hint, back, test_id="no-such-runner"),
-        class_name="ry-panel",
-        role="alert",
-    )
+def _problem() -> rx.Component:
+    problem = failed("The runner could not be loaded", State.problem, State.problem_hint, State.load)
+    missing = absent("Runner not found", "All runners", "/dashboard/runners", "no-such-runner")
+    return rx.cond(State.is_missing, missing, rx.el.section(problem, class_name="ry-panel"))
 
 
 def _waiting() -> rx.Component:
@@ -105,7 +103,7 @@ def _body() -> rx.Component:
 def runner() -> rx.Component:
     """Facts, strip, instances, jobs, events; assignments, tokens and switches in the rail."""
     return page(
-        rx.cond(State.problem != "", _not_here(), rx.cond(State.row["id"] == "", _waiting(), _body())),
+        rx.cond(State.problem != "", _problem(), rx.cond(State.row["id"] == "", _waiting(), _body())),
         title=State.row["name"],
         active="runners",
         crumbs=[("Runners", "/dashboard/runners")],

@@ -6,6 +6,9 @@ import reflex as rx
 
 from app.ui.icons import icon
 
+# A button that also works while the dashboard waits for its project (assets/connection.js).
+RETRY = {"data-retry": ""}
+
 
 def empty(
     icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component, test_id: str = "empty"
@@ -33,7 +36,14 @@ def failed(
         rx.el.b(title),
         rx.el.p(problem, " ", hint),
         rx.el.div(
-            rx.button(icon("refresh-cw"), "Try again", on_click=on_retry, variant="surface", color_scheme="gray"),
+            rx.button(
+                icon("refresh-cw"),
+                "Try again",
+                on_click=on_retry,
+                variant="surface",
+                color_scheme="gray",
+                custom_attrs=RETRY,
+            ),
             class_name="ry-acts",
         ),
         class_name="ry-empty",

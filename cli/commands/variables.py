@@ -22,7 +22,7 @@ PAGE = "Variables"
 COLUMNS = ("path", "kind", "name", "value", "is_enforced", "version", "created_by_label", "created_at")
 
 
-@command(app, "list", page=PAGE)
+@command(app, "list", calls=("list_variables",), page=PAGE)
 def list_variables(
     here: Here, path: Annotated[str | None, typer.Argument(metavar="PATH", help="Only those set there.")] = None
 ) -> None:
@@ -102,13 +102,14 @@ def create_key(
     here.printer.result(made, lambda row: f"Key {row['id']}  label {row['label']}")
 
 
-@command(app, "reseal", calls=("set_variables",), page="")
+@command(app, "reseal", calls=("list_variables", "set_variables"), page="")
 def reseal(
     here: Here, file: Annotated[Path, typer.Argument(help="The file of the key that they are sealed to.")]
 ) -> None:
     """Seal every secret of an older key to the current one."""
     key = sealing.current_key(here.org)
-    older = [row for row in _current(here, None) if row["key_id"] not in (None, key["id"])]
+    rows = here.api.call("list_variables", org=here.org.id, with_sealed=True)
+    older = [row for row in rows if row["key_id"] not in (None, key["id"])]
     done = [(row["path"], _fields(row) if row["is_reference"] else sealing.reseal(file, row, key)) for row in older]
     for path, variable in done:
         here.api.call("set_variables", org=here.org.id, path=path, variables=[variable])
@@ -146,7 +147,7 @@ def import_variables(
     _set(here, path, given, enforced)
 
 
-@command(app, "export", page=PAGE)
+@command(app, "export", calls=("list_variables",), page=PAGE)
 def export(here: Here, path: Target) -> None:
     """Print the variables that are set at a path as JSON, which `import` reads."""
     rows = _current(here, path)
@@ -231,10 +232,8 @@ def _set(here: Here, path: str, given: list[dict[str, Any]], enforced: bool) -> 
 
 
 def _current(here: Here, path: str | None) -> list[Row]:
-    where = {} if path is None else {"path": f"eq.{path.strip('/')}"}
-    return here.api.all_rows(
-        "variables", org_id=f"eq.{here.org.id}", ended_at="is.null", order="path,kind,name", **where
-    )
+    rows: list[Row] = here.api.call("list_variables", org=here.org.id, path=None if path is None else path.strip("/"))
+    return rows
 
 
 def _typed(name: str) -> str:

@@ -31,19 +31,11 @@ USUAL: dict[str, Any] = {
 
 def with_variables(org: Organization, rows: list[Row]) -> list[Row]:
     """Rows of modules or groups with their plain variables; HCL expressions, files and enforced ones are not in files of modules."""
-    plain = {
-        "key_id": "is.null",
-        "is_hcl": "is.false",
-        "is_enforced": "is.false",
-        "kind": "in.(input,env)",
-        "ended_at": "is.null",
-    }
-    if len(rows) == 1:
-        plain["path"] = f"eq.{rows[0]['path']}"
-    found = org.api.all_rows("variables", org_id=f"eq.{org.id}", order="path,kind,name", **plain)
+    found = org.api.call("list_variables", org=org.id, path=rows[0]["path"] if len(rows) == 1 else None)
     values: dict[tuple[str, str], dict[str, Any]] = {}
     for each in found:
-        values.setdefault((each["path"], each["kind"]), {})[each["name"]] = each["value"]
+        if not (each["key_id"] or each["is_hcl"] or each["is_enforced"]):
+            values.setdefault((each["path"], each["kind"]), {})[each["name"]] = each["value"]
     return [
         {**row, "inputs": values.get((row["path"], "input"), {}), "env": values.get((row["path"], "env"), {})}
         for row in rows

@@ -419,6 +419,11 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list
 comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. Members.';
 grant execute on function public.list_variable_users to authenticated;
 
+create function public.list_variables(p_org uuid, p_path text default null::text, p_with_sealed boolean default false) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variables(p_org, p_path, p_with_sealed);\nend\n';
+comment on function public.list_variables is 'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. Members.';
+grant execute on function public.list_variables to authenticated;
+
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_worker_tokens(p_worker);\nend\n';
 comment on function public.list_worker_tokens is 'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';

@@ -62,7 +62,10 @@ create unique index variables_current_idx on public.variables (org_id, path, kin
 create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
-grant select on public.variables to authenticated, service_role;
+-- Values are in the answers of calls, which leave out the sealed ones.
+grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, key_id, version, created_by,
+  created_by_label, created_at, ended_at) on public.variables to authenticated;
+grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
@@ -399,6 +402,26 @@ create trigger end_variables after delete on public.groups
 create trigger end_variables after update of deleted_at on public.modules
   for each row when (old.deleted_at is null and new.deleted_at is not null)
   execute function private.end_variables_of_removed();
+
+create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
+returns jsonb language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  if p_with_sealed then
+    perform private.need('variable.write', p_org, p_path);
+  end if;
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
+      else '{}' end order by v.path, v.kind, v.name)
+    from public.variables as v
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+end;
+$$;
+comment on function private.list_variables is
+  'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. '
+  'A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. '
+  'Members.';
+grant execute on function private.list_variables to authenticated;
 
 -- ## which value wins
 

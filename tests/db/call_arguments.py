@@ -73,6 +73,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
     "list_unused_variables": {},
+    "list_variables": {},
     "list_variable_users": {},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},

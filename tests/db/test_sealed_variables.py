@@ -65,6 +65,22 @@ def test_the_job_gets_the_box_and_members_see_none(org: Organization) -> None:
     assert (kept["is_sealed"], "value" in kept) == (True, False)
 
 
+def test_boxes_are_handed_out_for_resealing_alone_and_no_table_shows_them(org: Organization) -> None:
+    put(org, new_key(org)["id"])
+    viewer = org.member("viewer")
+    for caller in (viewer, org.owner):
+        with refused("42501"):
+            caller.rows("select value from public.variables")
+        with refused("42501"):
+            caller.rows("select * from public.variables")
+        assert BOX not in str(caller.call("list_variables", p_org=org.id))
+    with refused("RY403", "variable.write"):
+        viewer.call("list_variables", p_org=org.id, p_with_sealed=True)
+    (row,) = org.member("operator").call("list_variables", p_org=org.id, p_path="a/b", p_with_sealed=True)
+    assert (row["value"], row["name"]) == (BOX, "password")
+    assert org.owner.call("list_variables", p_org=org.id, p_path="") == []
+
+
 def test_a_hidden_box_needs_no_key_and_an_apply_needs_that_of_its_plan(world: World, org: Organization) -> None:
     key = new_key(org)
     put(org, key["id"], "a")

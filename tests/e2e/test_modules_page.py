@@ -20,6 +20,23 @@ MANY = """
 """
 
 
+def test_back_returns_to_the_module_that_was_chosen_before(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    for name in ("one", "two"):
+        make_module(product, owner, f"steps/{name}")
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=steps/one")
+    shown = page.get_by_role("navigation", name="Breadcrumb")
+    expect(shown).to_contain_text("steps / one")
+    page.locator("[data-module='steps/two']").filter(visible=True).click()
+    expect(shown).to_contain_text("steps / two")
+    expect(page).to_have_url(re.compile("path=steps/two$"))
+    page.go_back()
+    expect(page).to_have_url(re.compile("path=steps/one$"))
+    expect(shown).to_contain_text("steps / one")
+
+
 def test_a_link_to_a_missing_module_names_near_ones_and_shows_no_other(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:

@@ -292,7 +292,9 @@ def test_another_organisation_sees_nothing(
     stranger = product.person("stranger")
     page = open_as(stranger)
     page.goto(f"/dashboard/jobs/{number}")
-    expect(page.get_by_test_id("no-such-job")).to_be_visible()
+    absent = page.get_by_test_id("no-such-job")
+    expect(absent.get_by_role("heading", name="Job not found", level=1)).to_be_visible()
+    expect(absent).to_contain_text("The link may be wrong, or the item was removed.")
     page.goto(f"/dashboard/modules?module={module}")
     expect(page.get_by_test_id("no-modules")).to_be_visible()
     theirs, mine = {"Cookie": product.cookie(stranger)}, {"Cookie": product.cookie(owner)}

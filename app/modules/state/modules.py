@@ -234,13 +234,13 @@ class ModulesState(LivePage, rx.State):
         kind, _, rest = key.partition(":")
         if kind == "group":
             await self._choose_group(rest)
-            return [say_path(rest), WorkState.follow] if self.group["path"] == rest else None
+            return [say_path(rest, is_step=True), WorkState.follow] if self.group["path"] == rest else None
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
         await self._choose_module(found)
         await self._turn()
-        return [say_path(str(found["path"])), WorkState.follow]
+        return [say_path(str(found["path"]), is_step=True), WorkState.follow]
 
     async def _choose_group(self, path: str) -> None:
         is_open = path in self._opened
@@ -274,9 +274,9 @@ class ModulesState(LivePage, rx.State):
         await self._turn()
 
 
-def say_path(path: str) -> rx.event.EventSpec:
+def say_path(path: str, *, is_step: bool = False) -> rx.event.EventSpec:
     """Put the module or group that is shown into the address."""
-    return say_in_address("/dashboard/modules", f"?path={quote(path)}" if path else "")
+    return say_in_address("/dashboard/modules", f"?path={quote(path)}" if path else "", is_step=is_step)
 
 
 def _below_query(path: str) -> LiveQuery:

@@ -62,6 +62,7 @@ class AddRunnerState(DeployForm, rx.State):
     registered_at: str = ""
     progress: str = "waiting"
     arrived: str = ""
+    _opened_by: str = ""
 
     @rx.event
     async def open_sheet(self) -> rx.event.EventSpec | None:
@@ -71,7 +72,7 @@ class AddRunnerState(DeployForm, rx.State):
             await self._read_choices()
         except AppError as error:
             return say_error(error)
-        self.is_open = True
+        self.is_open, self._opened_by = True, self.router.session.session_id
         return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
 
     @rx.event
@@ -288,7 +289,14 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def come_back(self) -> rx.event.EventSpec | None:
-        """Ask the browser whether it still has the token: states outlive a reload, and tokens do not."""
+        """Close a sheet from before a reload, unless a runner begins in it whose token the browser still has: states outlive a reload."""
+        if (
+            self.is_open
+            and not self.worker_id
+            and not self.job_id
+            and self._opened_by != self.router.session.session_id
+        ):
+            return self._shut()
         if not self.is_open or self.tab != "self" or not self.worker_id or self.client_id:
             return None
         asked = f"window.runyard.hasSecret('{self.worker_id}')"

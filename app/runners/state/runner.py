@@ -134,8 +134,10 @@ class RunnerState(LivePage, rx.State):
         worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:
-                raise NotThere("This runner is not here.", "It may belong to another organisation, or it was removed.")
-            self.problem = "This runner was removed."
+                raise NotThere(
+                    "There is no such runner.", "It may have been removed, or belong to another organisation."
+                )
+            self.is_missing, self.problem = True, "This runner was removed."
             return
         await self._show_facts(worker)
         self._show_pulse(worker)

@@ -16,7 +16,9 @@ def _organisation_form() -> rx.Component:
     save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~state.is_changed | ~may)
     said = rx.cond(may, rx.cond(state.is_changed, "", "No changes"), "Only an owner changes this.")
     return rx.form(
-        text_field("name", "Name", state.name, state.errors, "Shown in the UI.", on_change=state.touch),
+        text_field(
+            "name", "Name", state.name, state.errors, "What members see in menus and messages.", on_change=state.touch
+        ),
         text_field(
             "retention",
             "Keep job logs for",
@@ -54,12 +56,15 @@ def _delete_panel() -> rx.Component:
         on_keep=state.ask_delete(False),
         is_disabled=state.typed != state.slug,
     )
-    button = act_button("Delete organisation…", is_danger=True, variant="surface", on_click=state.ask_delete(True))
+    is_used = state.contents != ""
+    button = act_button(
+        "Delete organisation…", is_danger=True, variant="surface", on_click=state.ask_delete(True), disabled=is_used
+    )
     return settings_panel(
         "Delete",
         "Possible once the organisation has no modules and no runners. To leave it or to hand it over, use Members.",
         rx.fragment(),
-        rx.el.div(button, dialog, class_name="ry-pb"),
+        rx.el.div(button, rx.cond(is_used, rx.el.p(state.contents, class_name="ry-hint")), dialog, class_name="ry-pb"),
     )
 
 

@@ -14,7 +14,7 @@ from app.ui.form.fields import Wrong, whole_number
 class OrganisationState(LivePage, rx.State):
     """The content of the organisation's page."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations", "modules"})
 
     ident: str = ""
     name: str = ""
@@ -26,8 +26,17 @@ class OrganisationState(LivePage, rx.State):
     is_changed: bool = False
     is_deleting: bool = False
     typed: str = ""
+    contents: str = ""
+
+    async def _count(self, table: str, gone: str) -> int:
+        filters = (Filter("org_id", "eq", await self._org_id()), Filter(gone, "is", "null"))
+        return (await self._select(table, Query(columns="id", filters=filters, limit=1, is_counted=True))).total
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
+        modules, runners = await self._count("modules", "deleted_at"), await self._count("workers", "removed_at")
+        self._assign(
+            "contents", f"It still has modules ({modules}) or runners ({runners})." if modules or runners else ""
+        )
         if not changed.is_everything:
             return
         page = await self._select("organizations", Query(filters=(Filter("id", "eq", store.org_id),), limit=1))

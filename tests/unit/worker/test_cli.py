@@ -45,6 +45,14 @@ def test_runner_starts_without_unused_packages(
     assert {name.partition(".")[0] for name in modules if "." in name} & unused == set()
 
 
+def test_an_unusable_working_directory_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    done = command(tmp_path, "run", **{**CANNOT_START, "PYTHONPROFILEIMPORTTIME": ""})
+    assert done.returncode == ExitCode.SETTINGS
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "cannot be used" in line]
+    assert "The working directory /dev/null/none cannot be used: Not a directory." in line
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_version_and_schema_need_no_settings(tmp_path: Path) -> None:
     assert command(tmp_path, "version").stdout.strip() == __version__
     schema = json.loads(command(tmp_path, "schema").stdout)

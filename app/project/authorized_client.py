@@ -25,12 +25,14 @@ NOT_JUDGED = frozenset({"408", "409", "429", "request_timeout", "conflict", "ove
 class AuthorizedClient:
     """The way from a session to the project."""
 
-    def __init__(self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, client: Client, sessions: Sessions, clock: Callable[[], float] = time.time, silence_seconds: float = 4.0
+    ) -> None:
         """Join the HTTP client and the table of sessions."""
         self.client = client
         self.sessions = sessions
         self.project_clock = ProjectClock()
-        self.contact = Contact()
+        self.contact = Contact(silence_seconds)
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 

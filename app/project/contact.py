@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager
 from app.project.errors import AppError, Unreachable
 
 TICK_SECONDS = 0.5
-# Ticks without an answer: then one is requested, and then there is no contact. Ticks and not seconds, because while
-# this process itself stands still no answer can be read.
+# Ticks without an answer after which one is requested. Ticks and not seconds, because while this process itself stands
+# still no answer can be read.
 QUIET_TICKS = 2
-LOST_TICKS = 8
-PROBE_SECONDS = 4.0
 AWAY = ("The database does not answer.", "Try again when this page is live.")
 CUT_OFF = ("The database did not answer.", "Check whether it was done when this page is live.")
 
@@ -19,8 +17,9 @@ CUT_OFF = ("The database did not answer.", "Check whether it was done when this 
 class Contact:
     """Whether the project answers; while it does not, nothing is sent to it that would be done later."""
 
-    def __init__(self) -> None:
-        """Believe that it answers until it does not."""
+    def __init__(self, silence_seconds: float) -> None:
+        """Believe that it answers until it has been silent for so long."""
+        self._silence_seconds = silence_seconds
         self.is_lost = False
         self._silent_ticks = 0
         self._waiting: set[asyncio.Timeout] = set()
@@ -54,7 +53,7 @@ class Contact:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._silent_ticks += 1
-            is_lost = self._silent_ticks >= LOST_TICKS
+            is_lost = self._silent_ticks * TICK_SECONDS >= self._silence_seconds
             if is_lost is not self.is_lost:
                 self.is_lost = is_lost
                 self._end_waits()
@@ -68,7 +67,7 @@ class Contact:
 
     async def _probe(self, probe: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout(PROBE_SECONDS):
+            async with asyncio.timeout(self._silence_seconds):
                 await probe()
         except (Unreachable, TimeoutError):
             return

@@ -33,7 +33,7 @@ def _sessions(settings: Settings) -> Sessions:
 
 def build_runtime(settings: Settings) -> Runtime:
     """Build the services for these settings."""
-    authorized = AuthorizedClient(Client(settings), _sessions(settings))
+    authorized = AuthorizedClient(Client(settings), _sessions(settings), silence_seconds=settings.silence_seconds)
     return Runtime(settings, authorized, TabHub(authorized, RealtimeClient(settings)))
 
 

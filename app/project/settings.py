@@ -26,6 +26,7 @@ class Settings:
     address_header: str = ""
     forwarding_key: str = field(default="", repr=False)
     request_timeout_seconds: float = 10.0
+    silence_seconds: float = 4.0
 
 
 def read_settings(env: Mapping[str, str] | None = None) -> Settings:
@@ -46,6 +47,7 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         session_key=env.get("RUNYARD_SESSION_KEY", ""),
         address_header=env.get("RUNYARD_ADDRESS_HEADER", "").strip(),
         forwarding_key=env.get("RUNYARD_FORWARDING_KEY", ""),
+        silence_seconds=float(env.get("RUNYARD_SILENCE_SECONDS") or 4),
         # Set by what starts the embedded stack with its demo, and by nothing else.
     )
 

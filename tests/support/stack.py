@@ -204,6 +204,8 @@ def _launch(home: Path, arguments: tuple[str, ...], variables: dict[str, str]) -
         "RUNYARD_PORT_OFFSET": "0",
         "RUNYARD_PG_FSYNC": "false",
         "RUNYARD_SIGN_UP": "open",
+        # A machine that runs many stacks at once may answer nothing for some seconds.
+        "RUNYARD_SILENCE_SECONDS": "20",
     }
     own |= {f"RUNYARD_{name}": str(port) for name, port in ports.items()} | variables
     environment = clean_environment()

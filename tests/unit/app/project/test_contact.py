@@ -10,13 +10,14 @@ from app.project.errors import Refused, Unreachable
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
+SILENCE = 0.08
 
 
 class Project:
     """A project that a test silences, and what was shown of it."""
 
     def __init__(self) -> None:
-        self.contact = Contact()
+        self.contact = Contact(SILENCE)
         self.answers = asyncio.Event()
         self.answers.set()
         self.shown: list[bool] = []
@@ -65,7 +66,7 @@ async def test_any_answer_proves_contact_even_a_refusal(project: Project) -> Non
         raise Refused("No.")
 
     watch = asyncio.create_task(project.contact.watch(refuse, lambda: project.shown.append(True)))
-    await asyncio.sleep(0.01 * contact_module.LOST_TICKS * 3)
+    await asyncio.sleep(SILENCE * 3)
     assert project.shown == []
     watch.cancel()
 

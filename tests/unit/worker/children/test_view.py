@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.job_place import Place, place
-from worker.children.view import View
+from worker.children.mounts import View
 
 __all__ = ["place"]
 

@@ -9,6 +9,7 @@ import pytest
 import stamina
 
 from tests.unit.worker.fakes import HandClock, Network, refusal
+from wire.hcl_blocks import parse
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
@@ -18,7 +19,6 @@ from worker.attempt.saved_attempt import load_attempt
 from worker.attempt.step import Act, Step
 from worker.attempt.workspace import Workspace
 from worker.engines.finder import EngineFinder
-from worker.engines.hcl_blocks import parse
 from worker.enums import JobPhase, JobStatus, JobType
 from worker.errors import JobFailed
 from worker.logs.shipper import Shipper

@@ -4280,6 +4280,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
   'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
+('QUEUED', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
 ('CLAIMED', 'PROCESSING', 'started', 'The runner reported its first phase.'),
 ('CLAIMED', 'QUEUED', 'returned', 'The runner gave it back before it began.'),
@@ -10529,14 +10530,16 @@ begin
 end;
 $$;
 
--- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
+-- Ends what still waits and can no longer be applied, because this job has changed the state. Queued ones of its own
+-- module alone: the caller holds that state's lock.
 create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+  where j.org_id = p_job.org_id and j.module_id = p_module and (j.status = 'AWAITING_APPROVAL'
+    or j.status = 'QUEUED' and p_module = p_job.module_id)
     and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;

@@ -116,14 +116,16 @@ begin
 end;
 $$;
 
--- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
+-- Ends what still waits and can no longer be applied, because this job has changed the state. Queued ones of its own
+-- module alone: the caller holds that state's lock.
 create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+  where j.org_id = p_job.org_id and j.module_id = p_module and (j.status = 'AWAITING_APPROVAL'
+    or j.status = 'QUEUED' and p_module = p_job.module_id)
     and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;

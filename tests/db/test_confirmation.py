@@ -179,7 +179,9 @@ def test_a_waiting_apply_is_cancelled_once_its_plan_is_out_of_date(world: World,
     assert world.events(waiting["id"])[-1] == "outdated"
 
 
-def test_an_automatic_apply_behind_another_one_ends_once_its_plan_is_out_of_date(world: World, org: Organization) -> None:
+def test_an_automatic_apply_behind_another_one_ends_once_its_plan_is_out_of_date(
+    world: World, org: Organization
+) -> None:
     runner = runner_of(org)
     org.module("a/b", auto_apply=True)
     # Both are planned before the first apply, so that the second apply is queued behind it.

@@ -73,7 +73,7 @@ class Isolation:
 
     @property
     def leaves_jobs_root(self) -> bool:
-        """Whether no kind works here, so that a job would be root on this machine; `off`, or no kind to try, says that it may."""
+        """Whether no kind works here, so that a job would be root on this machine. Not with `off` or no kind to try."""
         return self.fact == NONE and bool(self.view.settings.engine.isolation.ways) and os.geteuid() == 0
 
     @property

@@ -16,7 +16,7 @@ const EMPTY = [204, 205, 304];
 /** A list of a hundred pull requests has a few. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-/** Ends an answer that does not end by itself: readers keep the whole of it in memory. */
+/** Ends an answer that has no end: readers keep the whole of it in memory. */
 function bounded(answer: Response): Response {
   if (answer.body === null) return answer;
   let left = MOST_BYTES;

@@ -5341,6 +5341,7 @@ begin
     case when v_version.body::pg_catalog.jsonb ? 'serial'
     then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
     else v_version.body end, v_version.job_id, v_version.attempt);
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -5410,6 +5411,7 @@ begin
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
     private.caller_label(v_module.org_id));
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -6566,6 +6568,7 @@ begin
     v_body := jsonb_set(v_body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial))::pg_catalog.text;
   end if;
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
+  perform private.drop_outdated_applies(v_kept.org_id, v_kept.module_id, true);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
     format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
@@ -10530,17 +10533,17 @@ begin
 end;
 $$;
 
--- Ends what still waits and can no longer be applied, because this job has changed the state. Queued ones of its own
--- module alone: the caller holds that state's lock.
-create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
+-- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
+-- caller that holds the state's lock.
+create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.module_id = p_module and (j.status = 'AWAITING_APPROVAL'
-    or j.status = 'QUEUED' and p_module = p_job.module_id)
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
+  where j.org_id = p_org and j.module_id = p_module
+    and (j.status = 'AWAITING_APPROVAL' or j.status = 'QUEUED' and p_is_locked)
+    and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -10576,7 +10579,7 @@ begin
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job, v_job.module_id);
+    perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
@@ -10585,7 +10588,7 @@ begin
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job, m)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);

@@ -17,7 +17,7 @@ def runner_of(org: Organization) -> Runner:
 
 
 def state(serial: int) -> str:
-    return json.dumps({"serial": serial, "lineage": "one", "version": 4})
+    return json.dumps({"serial": serial, "lineage": "one", "version": 4, "resources": []})
 
 
 def plan(org: Organization, runner: Runner, summary: dict[str, Any] | None = None, **options: Any) -> int:
@@ -205,6 +205,19 @@ def plan_queued(runner: Runner) -> int:
     job = runner.claim_one()
     runner.finish(job, p_plan_summary=CHANGES)
     return int(job["id"])
+
+
+def test_a_pushed_or_rolled_back_state_ends_the_applies_of_earlier_plans(world: World, org: Organization) -> None:
+    runner = runner_of(org)
+    org.module("a/b", auto_apply=True)
+    apply_something_else(org, runner, 1)
+    module = org.modules["a/b"]
+    for change, at in (("push_state", {"p_body": state(2)}), ("roll_back_state", {"p_serial": 1})):
+        org.enqueue("a/b", "PLAN")
+        queued = apply_of(world, plan_queued(runner))
+        assert queued["status"] == "QUEUED"
+        org.owner.call(change, p_module=module, **at)
+        assert (world.status(queued["id"]), world.events(queued["id"])[-1]) == ("CANCELLED", "outdated")
 
 
 def test_nobody_confirmed_in_time(world: World, org: Organization) -> None:

@@ -1,8 +1,10 @@
 """Fetching a file from anywhere; no credential of the runner goes along."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -10,6 +12,21 @@ from wire.answers import is_passing
 from worker.errors import JobFailed, Retryable
 
 MOST_BYTES = 256 * 1024 * 1024
+_MOST_OF_ANSWER = 1024 * 1024
+
+
+async def ask(http: httpx.AsyncClient, method: str, address: str, *, seconds: float, **request: Any) -> httpx.Response:
+    """Send a request to a server that is not the project, and read a short answer: others could be without end."""
+    content = bytearray()
+    try:
+        async with asyncio.timeout(seconds), http.stream(method, address, **request) as answer:
+            async for piece in answer.aiter_bytes():
+                content += piece
+                if len(content) > _MOST_OF_ANSWER:
+                    raise httpx.DecodingError(f"its answer has more than {_MOST_OF_ANSWER:,} bytes")
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(f"its answer takes longer than {seconds:g} s") from error
+    return httpx.Response(answer.status_code, content=bytes(content), request=answer.request)
 
 
 async def download(

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from worker.download import ask
 from worker.errors import Retryable
 from worker.vaults import log_in
 
@@ -90,7 +91,7 @@ async def _post(cloud: str, address: str, **request: Any) -> dict[str, Any]:
     """Post and return the answer; a refusal is raised with the cloud's own words, which have no token in them."""
     try:
         async with httpx.AsyncClient(timeout=SECONDS) as http:
-            answer = await http.post(address, **request)
+            answer = await ask(http, "POST", address, seconds=SECONDS, **request)
         said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise Retryable(f"{cloud} does not answer: {error}") from error
@@ -114,7 +115,8 @@ async def _review_self(server: str, authority: str, token: str) -> str:
     try:
         trusted = ssl.create_default_context(cadata=base64.b64decode(authority).decode()) if authority else True
         async with httpx.AsyncClient(timeout=SECONDS, verify=trusted) as http:
-            answer = await http.post(address, json=body, headers={"authorization": f"Bearer {token}"})
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await ask(http, "POST", address, seconds=SECONDS, json=body, headers=headers)
         said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ssl.SSLError) as error:
         raise Retryable(f"Kubernetes at {server} does not answer: {error}") from error

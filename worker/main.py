@@ -14,7 +14,7 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
-from worker.attempt.isolating import check_strangers, settle_isolation
+from worker.attempt.isolating import check_root, check_strangers, settle_isolation
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
@@ -144,6 +144,7 @@ class Runner:
         if not finder.found and not self._settings.dispatcher.is_remote:
             self._log.warning("no engine was found", id="no_engine", hint=HOW_TO_GET_ONE)
         isolation = await settle_isolation(self._settings, environ, finder)
+        check_root(isolation)
         facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program, self._recent)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:

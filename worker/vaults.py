@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from worker.download import ask
 from worker.errors import Retryable
 
 COMMAND, FILE, SECRETS_MANAGER = "command:", "file:", "aws-secretsmanager:"
@@ -106,7 +107,7 @@ async def _ask_vault(method: str, address: str, namespace: str, body: Any = None
     headers = {name: value for name, value in named.items() if value}
     try:
         async with httpx.AsyncClient(timeout=SECONDS) as http:
-            answer = await http.request(method, address, headers=headers, json=body)
+            answer = await ask(http, method, address, seconds=SECONDS, headers=headers, json=body)
         said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Retryable(f"Vault at {urlsplit(address).netloc} does not answer: {error}") from error

@@ -116,15 +116,17 @@ begin
 end;
 $$;
 
--- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
+-- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
+-- caller that holds the state's lock.
+create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
+  where j.org_id = p_org and j.module_id = p_module
+    and (j.status = 'AWAITING_APPROVAL' or j.status = 'QUEUED' and p_is_locked)
+    and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -160,7 +162,7 @@ begin
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job, v_job.module_id);
+    perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
@@ -169,7 +171,7 @@ begin
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job, m)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);

@@ -373,6 +373,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
   'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
+('QUEUED', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
 ('CLAIMED', 'PROCESSING', 'started', 'The runner reported its first phase.'),
 ('CLAIMED', 'QUEUED', 'returned', 'The runner gave it back before it began.'),

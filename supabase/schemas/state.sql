@@ -492,6 +492,7 @@ begin
     case when v_version.body::pg_catalog.jsonb ? 'serial'
     then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
     else v_version.body end, v_version.job_id, v_version.attempt);
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -561,6 +562,7 @@ begin
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
     private.caller_label(v_module.org_id));
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);

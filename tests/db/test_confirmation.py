@@ -17,7 +17,7 @@ def runner_of(org: Organization) -> Runner:
 
 
 def state(serial: int) -> str:
-    return json.dumps({"serial": serial, "lineage": "one", "version": 4})
+    return json.dumps({"serial": serial, "lineage": "one", "version": 4, "resources": []})
 
 
 def plan(org: Organization, runner: Runner, summary: dict[str, Any] | None = None, **options: Any) -> int:
@@ -177,6 +177,47 @@ def test_a_waiting_apply_is_cancelled_once_its_plan_is_out_of_date(world: World,
     apply_something_else(org, runner, 1)
     assert world.status(waiting["id"]) == "CANCELLED"
     assert world.events(waiting["id"])[-1] == "outdated"
+
+
+def test_an_automatic_apply_behind_another_one_ends_once_its_plan_is_out_of_date(
+    world: World, org: Organization
+) -> None:
+    runner = runner_of(org)
+    org.module("a/b", auto_apply=True)
+    # Both are planned before the first apply, so that the second apply is queued behind it.
+    for _ in range(2):
+        org.enqueue("a/b", "PLAN")
+    first, second = (plan_queued(runner) for _ in range(2))
+    applies = [apply_of(world, each) for each in (first, second)]
+    assert [each["status"] for each in applies] == ["QUEUED", "QUEUED"]
+    org.enqueue("a/b", "DRIFT")
+    job = runner.claim_one()
+    assert job["id"] == applies[0]["id"]
+    runner.call("worker_state_put", p_job=job["id"], p_attempt=job["attempt"], p_body=state(1), p_lock_id=None)
+    runner.finish(job)
+    ended = world.job(applies[1]["id"])
+    assert (ended["status"], world.events(ended["id"])[-1]) == ("CANCELLED", "outdated")
+    # The state is free for what comes behind them.
+    assert runner.claim_one()["type"] == "DRIFT"
+
+
+def plan_queued(runner: Runner) -> int:
+    job = runner.claim_one()
+    runner.finish(job, p_plan_summary=CHANGES)
+    return int(job["id"])
+
+
+def test_a_pushed_or_rolled_back_state_ends_the_applies_of_earlier_plans(world: World, org: Organization) -> None:
+    runner = runner_of(org)
+    org.module("a/b", auto_apply=True)
+    apply_something_else(org, runner, 1)
+    module = org.modules["a/b"]
+    for change, at in (("push_state", {"p_body": state(2)}), ("roll_back_state", {"p_serial": 1})):
+        org.enqueue("a/b", "PLAN")
+        queued = apply_of(world, plan_queued(runner))
+        assert queued["status"] == "QUEUED"
+        org.owner.call(change, p_module=module, **at)
+        assert (world.status(queued["id"]), world.events(queued["id"])[-1]) == ("CANCELLED", "outdated")
 
 
 def test_nobody_confirmed_in_time(world: World, org: Organization) -> None:

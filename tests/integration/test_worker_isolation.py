@@ -137,9 +137,11 @@ def make_scene(bench: Bench, run_folder: Path, engines: Path) -> Iterator[Callab
                 "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(engines / "tofu"), **variables,
             },
         )  # fmt: skip
-        bench.online(worker)
+        # One that is root ends where it cannot isolate jobs.
+        wait_until(lambda: any(map(process.said, ("isolated", "partly_isolated", "not_isolated"))), timeout_seconds=180)
         if way != "[]" and process.said("not_isolated"):
             pytest.skip(f"this machine cannot: {way}")
+        bench.online(worker)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"\0runyard-{uuid.uuid4().hex}")
         listener.listen()
@@ -268,11 +270,9 @@ def test_processes_of_a_job_end_with_it_even_outside_its_session_and_environment
 
 @pytest.mark.parametrize("way", sampled(SANDBOXES, 1))
 def test_an_apply_that_is_stopped_in_its_sandbox_gets_one_interrupt_and_stores_its_state(
-    bench: Bench, way: str
+    make_scene: Callable[..., Scene], way: str
 ) -> None:
-    process = bench.runner(**{WAYS: way, "RUNYARD__JOBLOGSTREAM__PERIODSECONDS": "0.3"})
-    if not process.said("isolated"):
-        pytest.skip("this machine cannot")
+    bench = make_scene(way, RUNYARD__JOBLOGSTREAM__PERIODSECONDS="0.3").bench
     module = bench.module(source={"files": {"main.tf": SLOW_APPLY}})
     job = bench.enqueue("APPLY", module)
     wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)

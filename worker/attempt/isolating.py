@@ -12,8 +12,10 @@ from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 
+_AS_A_USER = "Start it as a user of its own, as the image and the systemd unit do."
+_ALLOWED = "To let jobs be root nevertheless, set Engine.Isolation.Mode to `off`."
 _NOT_ROOT = (
-    "Start it as a user of its own, as the image and the systemd unit do. Where it must be root, set Engine.Isolation.Ways to "
+    f"{_AS_A_USER} Where it must be root, set Engine.Isolation.Ways to "
     "`user` (each job is then a user of its own) or give every job a container with a dispatcher."
 )
 
@@ -38,6 +40,15 @@ async def settle_isolation(settings: Settings, environ: Mapping[str, str], finde
         what, id="partly_isolated" if found.way else "not_isolated", way=found.fact, why=found.weakness, hint=REMEDY
     )
     return found
+
+
+def check_root(isolation: Isolation) -> None:
+    """Refuse to serve where every job would be root on this machine."""
+    if isolation.leaves_jobs_root:
+        message = (
+            f"The runner is root, and no kind of isolation works here ({isolation.why}), so every job would be root."
+        )
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=f"{_AS_A_USER} {REMEDY} {_ALLOWED}")
 
 
 def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:

@@ -72,6 +72,11 @@ class Isolation:
         return os.geteuid() == 0 and self.fact not in {CONTAINER, IsolationWay.USER}
 
     @property
+    def leaves_jobs_root(self) -> bool:
+        """Whether no kind works here, so that a job would be root on this machine. Not with `off` or no kind to try."""
+        return self.fact == NONE and bool(self.view.settings.engine.isolation.ways) and os.geteuid() == 0
+
+    @property
     def common_places(self) -> list[str]:
         """The paths where one job could leave something for the next; jobs in containers of their own have none."""
         settings = self.view.settings

@@ -55,11 +55,11 @@ def depth(found: Isolation) -> list[Check]:
 
 def strength(found: Isolation) -> Check:
     """Compare the kind that was found with the one that the settings require."""
-    mode = found.view.settings.engine.isolation.mode
     if found.is_enough_for_strangers:
         return ok(NAME, f"jobs are isolated by {found.fact}")
     seen = f"jobs are {f'isolated by {found.fact}' if found.way else 'not isolated'} ({found.weakness})"
-    return fail(NAME, seen, REMEDY) if mode is IsolationMode.REQUIRED else warn(NAME, seen, REMEDY)
+    is_required = found.view.settings.engine.isolation.mode is IsolationMode.REQUIRED
+    return (fail if is_required or found.leaves_jobs_root else warn)(NAME, seen, REMEDY)
 
 
 def reach(found: Isolation, worked: list[Promise]) -> Check:

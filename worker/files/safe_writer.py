@@ -23,7 +23,7 @@ class SafeWriter:
         """Open the root; the limits count over the writer's whole life."""
         self._root = os.open(root, _DIRECTORY_FLAGS)
         self._bytes_left = most_bytes
-        self._files_left = most_files
+        self._files_left = self._folders_left = most_files
 
     def __enter__(self) -> Self:
         """Use as a context so that the root's descriptor is closed."""
@@ -67,7 +67,7 @@ class SafeWriter:
         current = os.dup(self._root)
         try:
             for name in names:
-                following = _enter(current, name, path)
+                following = self._enter(current, name, path)
                 os.close(current)
                 current = following
             yield current
@@ -86,16 +86,18 @@ class SafeWriter:
         finally:
             os.close(file)
 
-
-def _enter(parent: int, name: str, path: str) -> int:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=parent)
-    try:
-        return os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise JobFailed(
-                f"The path {path!r} leads through {name!r}, which is a link or a file.",
-                code="unsafe_path",
-            ) from error
-        raise
+    def _enter(self, parent: int, name: str, path: str) -> int:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+            self._folders_left -= 1
+        if self._folders_left < 0:
+            raise JobFailed(f"Too many folders: {path!r} is in one more than allowed.", code="too_many_files")
+        try:
+            return os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                raise JobFailed(
+                    f"The path {path!r} leads through {name!r}, which is a link or a file.",
+                    code="unsafe_path",
+                ) from error
+            raise

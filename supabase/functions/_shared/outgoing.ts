@@ -1,4 +1,4 @@
-/** Requests to addresses that others wrote: sent to the very address that was checked, and no redirect is followed. */
+/** Requests to addresses that others wrote: sent to the very address that was checked, no redirect is followed, and an answer ends. */
 
 import https from "node:https";
 import type { IncomingMessage } from "node:http";
@@ -13,6 +13,22 @@ export interface Outgoing {
 }
 
 const EMPTY = [204, 205, 304];
+/** A list of a hundred pull requests has a few. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
+/** Ends an answer that has no end: readers keep the whole of it in memory. */
+function bounded(answer: Response): Response {
+  if (answer.body === null) return answer;
+  let left = MOST_BYTES;
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(part, controller) {
+      left -= part.byteLength;
+      if (left < 0) controller.error(new Error(`the answer has more than ${MOST_BYTES} bytes`));
+      else controller.enqueue(part);
+    },
+  });
+  return new Response(answer.body.pipeThrough(limit), answer);
+}
 
 function responseOf(answer: IncomingMessage): Response {
   const status = answer.statusCode ?? 0;
@@ -25,7 +41,11 @@ function responseOf(answer: IncomingMessage): Response {
 }
 
 /** Sends a request; `fetch` would resolve the name again, and could be led elsewhere. */
-export function sendTo({ url, ip }: Target, options: Outgoing): Promise<Response> {
+export async function sendTo(target: Target, options: Outgoing): Promise<Response> {
+  return bounded(await send(target, options));
+}
+
+function send({ url, ip }: Target, options: Outgoing): Promise<Response> {
   if (ip === undefined) return fetch(url, { ...options, redirect: "manual" });
   const { method, body, signal } = options;
   const headers = { ...Object.fromEntries(new Headers(options.headers)), host: url.host };

@@ -146,8 +146,8 @@ def test_a_mail_is_sent_through_a_mail_service_and_kept_without_one(receiver: Re
 CONNECT = """
     import { sendTo } from "@shared/outgoing.ts";
     const signal = AbortSignal.timeout(60_000);
-    const post = (url, ip) => sendTo({ url: new URL(url), ip }, { method: "POST", body: "hello", signal })
-      .then(async (answer) => `${answer.status} ${await answer.text()}`, (error) => error.message);
+    const post = (url, ip) => sendTo({ url: new URL(url), ip: ip ?? undefined }, { method: "POST", body: "hello", signal })
+      .then(async (answer) => `${answer.status} ${await answer.text()}`).catch((error) => error.message);
     console.log(JSON.stringify(await Promise.all(%s.map(([url, ip]) => post(url, ip)))));
 """
 
@@ -169,7 +169,17 @@ def test_a_message_is_sent_to_the_address_that_was_checked(tmp_path: Path) -> No
     assert [each.path for each in receiver.received] == ["/hook"]
 
 
-def connect(tries: list[tuple[str, str]], certificate: Path) -> Any:
+def test_an_answer_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path, x509.DNSName("hooks.example.com"))
+    with run_receiver(certificate, key) as encrypted, run_receiver() as plain:
+        encrypted.answer = plain.answer = b"x" * 17_000_000
+        port = encrypted.url.rpartition(":")[2]
+        checked = connect([(f"https://hooks.example.com:{port}/hook", "127.0.0.1")], certificate)
+        unchecked = connect([(f"{plain.url}/hook", None)], certificate)
+    assert [*checked, *unchecked] == ["the answer has more than 16777216 bytes"] * 2
+
+
+def connect(tries: list[tuple[str, str | None]], certificate: Path) -> Any:
     """Run the requests in Deno, which may connect to this machine alone."""
     names = "NODE_USE_SYSTEM_CA,NODE_EXTRA_CA_CERTS,NODE_DEBUG,NODE_TLS_REJECT_UNAUTHORIZED,NODE_OPTIONS"
     done = subprocess.run(

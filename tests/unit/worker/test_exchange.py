@@ -83,3 +83,10 @@ async def test_answer_that_is_no_json_is_named(cloud: Receiver) -> None:
     cloud.answer = b"<html>a proxy</html>"
     with pytest.raises(Retryable, match="Azure does not answer"):
         await ask("azure", AZURE)
+
+
+@pytest.mark.anyio
+async def test_an_answer_without_an_end_is_not_kept(cloud: Receiver) -> None:
+    cloud.answer = b'{"access_token": "%s"}' % (b"x" * 2_000_000)
+    with pytest.raises(Retryable, match="more than 1,048,576 bytes"):
+        await ask("azure", AZURE)

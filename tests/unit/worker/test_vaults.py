@@ -50,6 +50,12 @@ async def test_vault_returns_the_current_value_of_a_field(vault: Vault) -> None:
         assert await read_secret(f"{vault.address}/{place}#token", environ) == "ryw_second"
 
 
+async def test_an_answer_without_an_end_is_not_kept(vault: Vault) -> None:
+    vault.fields = {"token": "x" * 2_000_000}
+    with pytest.raises(Retryable, match="more than 1,048,576 bytes"):
+        await read_secret(f"{vault.address}/secret/data/runyard#token", {"VAULT_TOKEN": "s.right"})
+
+
 async def test_failures_of_vault_are_reported(vault: Vault, tmp_path: Path) -> None:
     file = tmp_path / "vault-token"
     file.write_text("s.wrong")

@@ -10,7 +10,7 @@ from worker.children.isolation import Isolation
 from worker.children.mounts import View
 from worker.children.sandbox.landlock import version
 from worker.doctor.check import Verdict
-from worker.doctor.isolation import attempts, depth, isolation, reach
+from worker.doctor.isolation import attempts, depth, isolation, reach, strength
 from worker.doctor.promises import PROMISES, Promise
 from worker.settings.isolation import IsolationWay
 
@@ -67,6 +67,15 @@ def test_a_job_that_is_not_isolated_is_a_warning_or_a_failure_where_isolation_is
         assert name in seen.seen
     required = place.settings("[]", RUNYARD__ENGINE__ISOLATION__MODE="required")
     assert {check.verdict for check in isolation(required, place.environ("[]"))} == {Verdict.FAIL}
+
+
+@pytest.mark.parametrize(("user", "verdict"), [(0, Verdict.FAIL), (10001, Verdict.WARN)])
+def test_jobs_that_would_be_root_are_a_failure(
+    place: Place, monkeypatch: pytest.MonkeyPatch, user: int, verdict: Verdict
+) -> None:
+    found = Isolation(View(place.settings("bubblewrap"), {}), why="bubblewrap: bwrap is not installed")
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    assert strength(found).verdict == verdict
 
 
 @pytest.mark.parametrize("way", IsolationWay)

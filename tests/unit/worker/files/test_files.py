@@ -1,7 +1,9 @@
 """Files that a job brings along stay below its directory."""
 
+import errno
 import io
 import os
+import struct
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.errors import JobFailed
-from worker.files.archive import unpack
+from worker.files.archive import MOST_FILES, unpack
 from worker.files.safe_path import split_path
 from worker.files.safe_writer import SafeWriter
 
@@ -159,3 +161,106 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobFailed) as caught:
         unpack(tmp_path / "m.tgz", tmp_path / "out")
     assert caught.value.code == "bad_archive"
+
+
+def archive_code(archive: Path) -> str:
+    (archive.parent / "out").mkdir(exist_ok=True)
+    with pytest.raises(JobFailed) as caught:
+        unpack(archive, archive.parent / "out")
+    return caught.value.code
+
+
+def folder(name: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE
+    return info
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.LNKTYPE])
+def test_an_archive_makes_no_device_pipe_or_second_name_of_a_file(tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo("odd")
+    info.type, info.linkname = kind, "main.tf"
+    archive = make_tar(tmp_path / "m.tgz", [(tarfile.TarInfo("main.tf"), b""), (info, b"")])
+    assert archive_code(archive) == "unsafe_archive"
+    assert not (tmp_path / "out/odd").exists()
+
+
+def test_a_name_comes_once_in_an_archive(tmp_path: Path) -> None:
+    twice = make_tar(tmp_path / "m.tgz", [(tarfile.TarInfo("a"), b"1"), (tarfile.TarInfo("a"), b"2")])
+    assert archive_code(twice) == "file_exists"
+    assert (tmp_path / "out/a").read_bytes() == b"1"
+
+
+def test_an_archive_s_folders_count_too(tmp_path: Path) -> None:
+    names = (f"{at}" + "/d" * 25 for at in range(MOST_FILES // 25))
+    archive = make_tar(tmp_path / "m.tgz", [(tarfile.TarInfo(name + "/f"), b"") for name in names])
+    assert archive_code(archive) == "too_many_files"
+
+
+def test_a_folder_that_comes_again_and_again_ends(tmp_path: Path) -> None:
+    (tmp_path / "m.tar").write_bytes(folder("same").tobuf() * (3 * MOST_FILES + 1))
+    assert archive_code(tmp_path / "m.tar") == "too_many_files"
+
+
+def sparse(name: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.GNUTYPE_SPARSE
+    return info
+
+
+def extended(name: str, headers: dict[str, str]) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.pax_headers = headers
+    return info
+
+
+@pytest.mark.parametrize(
+    ("member", "code"),
+    [
+        (extended("a", {"comment": "x" * 300_000}), "bad_archive"),
+        (extended("a", {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "unsafe_archive"),
+        (sparse("a"), "unsafe_archive"),
+        (tarfile.TarInfo("x" * 300_000), "bad_archive"),
+    ],
+)
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path, member: tarfile.TarInfo, code: str) -> None:
+    assert archive_code(make_tar(tmp_path / "m.tgz", [(member, b"1\n0\n1\n" + b"\0" * 506)])) == code
+
+
+def test_a_tar_of_headers_alone_is_a_broken_archive(tmp_path: Path) -> None:
+    chain = b"".join(extended("a", {"comment": "x"}).tobuf(tarfile.PAX_FORMAT)[:1024] for _ in range(2000))
+    (tmp_path / "m.tar").write_bytes(chain + b"\0" * 1024)
+    assert archive_code(tmp_path / "m.tar") == "bad_archive"
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_file_is_unpacked_piece_by_piece_only(tmp_path: Path, packed: int) -> None:
+    with zipfile.ZipFile(tmp_path / "m.zip", "w", packed) as zipped:
+        zipped.writestr("main.tf", "# hi")
+    assert archive_code(tmp_path / "m.zip") == "bad_archive"
+
+
+def test_the_entries_of_a_zip_file_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    entries = (b"PK\x01\x02" + bytes(42)) * (4 * MOST_FILES)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0, 0, len(entries), 0, 0)
+    (tmp_path / "m.zip").write_bytes(entries + end)
+    assert archive_code(tmp_path / "m.zip") == "too_many_files"
+
+
+def test_whatever_a_broken_archive_raises_is_the_archives_fault(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("a", "text " * 1000)
+    whole = (tmp_path / "m.zip").read_bytes()
+    (tmp_path / "m.zip").write_bytes(whole[:31] + b"\xff" * 8 + whole[39:])
+    assert archive_code(tmp_path / "m.zip") == "bad_archive"
+
+
+def test_a_full_disk_is_not_the_archives_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    archive = make_tar(tmp_path / "m.tgz", [(tarfile.TarInfo("a"), b"x")])
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr("worker.files.safe_writer.os.write", full)
+    with pytest.raises(OSError, match="No space"):
+        unpack(archive, tmp_path / "out")

@@ -399,7 +399,12 @@ language sql stable security definer set search_path = '' as $$
     'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+        select d.status, count(*) as n from (
+          (select p.status from public.deliveries as p where p.status = 'PENDING' limit 10000)
+          union all
+          select r.status from (select * from public.deliveries as l order by l.id desc limit 10000) as r
+          where r.status <> 'PENDING'
+        ) as d group by d.status) as c),
     'organizations', (select count(*) from public.organizations))
 $$;
 comment on function private.installation_metrics is

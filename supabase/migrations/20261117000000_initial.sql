@@ -17198,11 +17198,11 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
-  -- that went back by less leaves what was due alone, so that nothing runs twice.
+  -- A clock that was ahead and was set back has left schedules waiting for that time: they are counted again from now.
+  -- A correction of minutes does not count, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
-  where s.is_on and s.last_run_at > now() + interval '1 day';
+  where s.is_on and s.last_run_at > now() + interval '5 minutes';
   for v_schedule in
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
       limit 200 for update skip locked
@@ -20455,6 +20455,18 @@ comment on function private.open_transactions is
   'Service key only.';
 grant execute on function private.open_transactions to service_role;
 
+-- What keeps PostgreSQL from writing, in its own words; null if nothing does. Rows that do not fit into memory are
+-- written to the disk, and leave nothing there.
+create function private.write_fault() returns text
+language plpgsql stable set search_path = '' set work_mem = '64kB' as $$
+begin
+  perform count(*) from generate_series(1, 10000);
+  return case when current_setting('default_transaction_read_only') = 'on' then 'the database is read-only' end;
+exception
+  when others then return sqlerrm;
+end;
+$$;
+
 create function private.installation_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
   select jsonb_build_object(
@@ -20464,6 +20476,7 @@ language sql stable security definer set search_path = '' as $$
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
     'swept_seconds_ago', private.swept_seconds_ago(),
+    'write_fault', private.write_fault(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
@@ -20472,8 +20485,8 @@ language sql stable security definer set search_path = '' as $$
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
-  'installed. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
+  'what is published and installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -21503,7 +21516,7 @@ grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
-comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and installed. Service key only.';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb

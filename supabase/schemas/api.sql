@@ -276,7 +276,7 @@ grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
-comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and installed. Service key only.';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb

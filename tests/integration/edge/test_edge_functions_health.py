@@ -24,3 +24,20 @@ def test_a_sweep_that_is_late_is_an_outage(edge: Edge) -> None:
         assert httpx.get(f"{edge.url}/health", timeout=60).json() == {"status": "ok"}
         connection.execute("select pg_advisory_unlock(private.lock_key('sweep')), private.sweep()")
     assert (ask(edge).status_code, ask(edge).json()["status"]) == (200, "ok")
+
+
+def test_a_database_that_cannot_write_is_an_outage(edge: Edge) -> None:
+    """A limit refuses what a full disk refuses: files beside the tables."""
+    refuse = "alter function private.write_fault() set temp_file_limit = 0"
+    with psycopg.connect(
+        edge.stack.settings.database_url("supabase_admin", edge.stack.secrets.password("supabase_admin")),
+        autocommit=True,
+    ) as admin:
+        admin.execute(refuse)
+        try:
+            full = ask(edge)
+        finally:
+            admin.execute("alter function private.write_fault() reset temp_file_limit")
+    assert (full.status_code, full.json()["status"]) == (503, "unwritable")
+    assert full.json()["message"].startswith("PostgreSQL cannot write: temporary file size exceeds")
+    assert "Free space" in full.json()["hint"]

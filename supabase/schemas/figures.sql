@@ -436,7 +436,7 @@ comment on function private.open_transactions is
   'Service key only.';
 grant execute on function private.open_transactions to service_role;
 
--- What keeps PostgreSQL from writing, in its own words; null if nothing does. Rows that do not fit into memory are
+-- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
 -- written to the disk, and leave nothing there.
 create function private.write_fault() returns text
 language plpgsql stable set search_path = '' set work_mem = '64kB' as $$

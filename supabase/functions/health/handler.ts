@@ -20,7 +20,7 @@ async function sweep(request: Request): Promise<Response> {
     if (error instanceof Answer) throw error;
   });
   const health = await call<Health>("installation_health", {});
-  if (health.write_fault !== null) {
+  if (health.write_fault) {
     return json(503, {
       status: "unwritable",
       message: `PostgreSQL cannot write: ${health.write_fault}.`,

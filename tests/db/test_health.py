@@ -20,7 +20,7 @@ async def gateway_health(url: str) -> tuple[int, dict[str, Any]]:
     services = cast("Services", SimpleNamespace(pool=pool, catalog=SimpleNamespace(current=object())))
     try:
         answer = await _health(services)(Request({"type": "http"}))
-        return answer.status_code, json.loads(answer.body)
+        return answer.status_code, json.loads(bytes(answer.body))
     finally:
         pool.close()
 

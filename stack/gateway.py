@@ -38,6 +38,11 @@ from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings
 
 HEALTH_SECONDS = 4.0
+# Rows that do not fit into the memory allowed are written to PostgreSQL's disk, and leave nothing there.
+WRITES = (
+    Statement(b"select set_config('work_mem', '64kB', true)"),
+    Statement(b"select count(*) from generate_series(1, 10000)"),
+)
 log = logging.getLogger("stack.gateway")
 
 
@@ -124,11 +129,15 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:
     async def health(_: Request) -> Response:
-        """Whether the database answers through the same pool as requests, and the schema is known."""
+        """Whether the database answers through the same pool as requests and can write, and the schema is known."""
         try:
             async with asyncio.timeout(HEALTH_SECONDS), services.pool.connection() as connection:
-                await connection.run((Statement(b"select 1"),))
-        except (DatabaseGone, DatabaseError, PoolTimeout, TimeoutError) as error:
+                await connection.run(WRITES)
+        except DatabaseError as error:
+            log.warning("The database refuses to write: %s", error)
+            hint = "Free space on PostgreSQL's disk."
+            return JSONResponse({"status": "unhealthy", "database": f"cannot write: {error}", "hint": hint}, 503)
+        except (DatabaseGone, PoolTimeout, TimeoutError) as error:
             log.warning("The database does not answer: %s", type(error).__name__)
             return JSONResponse({"status": "unhealthy", "database": "unreachable"}, 503)
         if services.catalog.current is None:

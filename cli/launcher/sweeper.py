@@ -9,10 +9,10 @@ SWEEP_EVERY_SECONDS = 10.0
 _OPTIONS = "-c statement_timeout=30s"
 # Another project's database may have neither; one with pg_cron sweeps on its own.
 _IS_OURS = """
-  select to_regprocedure('private.sweep()') is not null
+  select to_regprocedure('private.sweep_in_parts(jsonb)') is not null
     and not exists (select from pg_catalog.pg_extension where extname = 'pg_cron')
 """
-_SWEEP = "select private.sweep() ->> 'failed'"
+_SWEEP = "call private.sweep_in_parts()"
 
 
 class Sweeper:
@@ -36,8 +36,8 @@ class Sweeper:
         connection = self._connected()
         if connection.execute(_IS_OURS).fetchone() != (True,):
             return None
-        failed = connection.execute(_SWEEP).fetchone()
-        return failed[0] if failed else None
+        done = connection.execute(_SWEEP).fetchone()
+        return done[0].get("failed") if done else None
 
     def _connected(self) -> psycopg.Connection:
         """Stay connected: a sweep in a new session costs the server forty times as much."""

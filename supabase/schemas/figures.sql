@@ -399,7 +399,12 @@ language sql stable security definer set search_path = '' as $$
     'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+        select d.status, count(*) as n from (
+          (select p.status from public.deliveries as p where p.status = 'PENDING' limit 10000)
+          union all
+          select r.status from (select * from public.deliveries as l order by l.id desc limit 10000) as r
+          where r.status <> 'PENDING'
+        ) as d group by d.status) as c),
     'organizations', (select count(*) from public.organizations))
 $$;
 comment on function private.installation_metrics is
@@ -431,6 +436,18 @@ comment on function private.open_transactions is
   'Service key only.';
 grant execute on function private.open_transactions to service_role;
 
+-- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
+-- written to the disk, and leave nothing there.
+create function private.write_fault() returns text
+language plpgsql stable set search_path = '' set work_mem = '64kB' as $$
+begin
+  perform count(*) from generate_series(1, 10000);
+  return case when current_setting('default_transaction_read_only') = 'on' then 'the database is read-only' end;
+exception
+  when others then return sqlerrm;
+end;
+$$;
+
 create function private.installation_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
   select jsonb_build_object(
@@ -440,6 +457,7 @@ language sql stable security definer set search_path = '' as $$
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
     'swept_seconds_ago', private.swept_seconds_ago(),
+    'write_fault', private.write_fault(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
@@ -448,6 +466,6 @@ language sql stable security definer set search_path = '' as $$
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
-  'installed. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
+  'what is published and installed. Service key only.';
 grant execute on function private.installation_health to service_role;

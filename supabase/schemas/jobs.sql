@@ -458,13 +458,30 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
+-- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
+create function private.delete_jobs(p_jobs bigint[]) returns integer
+language plpgsql set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_from pg_catalog.date;
+  v_until pg_catalog.date;
+begin
+  -- An attempt's day is between the request and the last claim.
+  select (min(j.created_at) at time zone 'utc')::pg_catalog.date, max(j.log_day) into v_from, v_until
+  from public.provision_jobs as j where j.id = any (p_jobs);
+  delete from public.job_log_chunks as c where c.log_day between v_from and v_until and c.job_id = any (p_jobs);
+  delete from public.job_events as e where e.job_id = any (p_jobs);
+  delete from public.provision_jobs as j where j.id = any (p_jobs);
+  return cardinality(p_jobs);
+end;
+$$;
+
 -- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
+  perform private.delete_jobs(array(select j.id from public.provision_jobs as j where j.org_id = old.id));
   delete from public.job_events where org_id = old.id;
-  delete from public.job_log_chunks where org_id = old.id;
   execute format('drop sequence if exists private.job_numbers_%s', translate(old.id::pg_catalog.text, '-', '_'));
   return old;
 end;

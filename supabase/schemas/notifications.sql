@@ -664,8 +664,10 @@ begin
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
   end if;
-  return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
-    is null or d.status = p_status)),
+  return jsonb_build_object('total', (
+      select count(*) from (
+        select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
+      where p_status is null or d.status = p_status),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
     'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
       coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
@@ -677,7 +679,7 @@ begin
 end;
 $$;
 comment on function private.list_deliveries is
-  'Messages, newest first, with status, attempt and what comes next. Admins.';
+  'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function private.list_deliveries to authenticated;
 
 create function private.redeliver(p_delivery bigint) returns jsonb

@@ -457,11 +457,11 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
-  -- that went back by less leaves what was due alone, so that nothing runs twice.
+  -- A clock that was ahead and was set back has left schedules waiting for that time: they are counted again from now.
+  -- A correction of minutes does not count, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
-  where s.is_on and s.last_run_at > now() + interval '1 day';
+  where s.is_on and s.last_run_at > now() + interval '5 minutes';
   for v_schedule in
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
       limit 200 for update skip locked

@@ -401,37 +401,69 @@ begin
 end;
 $$;
 
--- Removes rows that are past their time; makes log partitions ahead.
-create function private.remove_old_rows() returns boolean
+-- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
+-- that one that fails stops no other.
+create function private.remove_old_rows(p_part text) returns integer
 language plpgsql set search_path = '' as $$
+declare
+  v_count integer;
 begin
-  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
-  delete from private.sessions where ended_at < now() - interval '7 days';
-  delete from private.rate_limits where window_started_at < now() - interval '1 day';
-  delete from private.wake_ups where sent_at < now() - interval '1 hour';
-  delete from private.worker_ticks where at < now() - interval '31 days';
-  -- A part at a time: each may have 32 MiB.
-  delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
-    select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
-    order by o.created_at limit 200);
-  delete from private.uploads where created_at < now() - interval '1 hour';
-  -- Plans expire after the same time; names and versions stay as long as jobs do.
-  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
-  delete from public.variables where ended_at < now() - interval '430 days';
-  delete from public.job_sets where finished_at < now() - interval '90 days';
-  delete from public.deliveries where finished_at < now() - interval '30 days';
-  delete from public.git_deliveries where received_at < now() - interval '30 days';
-  delete from private.git_authors where seen_at < now() - interval '400 days';
-  -- Stored by a person: the text is among the versions of the state.
-  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
-  -- The oldest have the lowest numbers.
-  delete from public.worker_events as e using (
-    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '400 days';
-  delete from public.audit_events as e using (
-    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '730 days';
-  return true;
+  case p_part
+    when 'log_days' then
+      perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
+    when 'old_sessions' then
+      delete from private.sessions where ended_at < now() - interval '7 days';
+    when 'old_limits' then
+      delete from private.rate_limits where window_started_at < now() - interval '1 day';
+    when 'old_wake_ups' then
+      delete from private.wake_ups where sent_at < now() - interval '1 hour';
+    when 'old_ticks' then
+      delete from private.worker_ticks where at < now() - interval '31 days';
+    when 'old_artifacts' then
+      -- Each may have 32 MiB.
+      delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
+        select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
+        order by o.created_at limit 200);
+    when 'old_uploads' then
+      delete from private.uploads where created_at < now() - interval '1 hour';
+    when 'old_values' then
+      -- Plans expire after the same time; names and versions stay as long as jobs do.
+      update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+    when 'old_variables' then
+      delete from public.variables where ended_at < now() - interval '430 days';
+    when 'old_sets' then
+      delete from public.job_sets where finished_at < now() - interval '90 days';
+    when 'old_deliveries' then
+      delete from public.deliveries where finished_at < now() - interval '30 days';
+    when 'old_git_deliveries' then
+      delete from public.git_deliveries where received_at < now() - interval '30 days';
+    when 'old_authors' then
+      delete from private.git_authors where seen_at < now() - interval '400 days';
+    when 'old_states' then
+      -- Stored by a person: the text is among the versions of the state.
+      update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+    when 'old_runner_events' then
+      -- The oldest have the lowest numbers.
+      delete from public.worker_events as e using (
+        select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '400 days';
+    when 'old_audit_events' then
+      delete from public.audit_events as e using (
+        select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '730 days';
+    when 'old_cron_runs' then
+      -- pg_cron, where there is one, keeps every run of the sweep's schedule.
+      if to_regclass('cron.job_run_details') is not null then
+        execute $sql$
+          delete from cron.job_run_details as d where d.runid in (
+            select r.runid from cron.job_run_details as r
+            where r.jobid in (select j.jobid from cron.job as j where j.jobname = 'runyard-sweep')
+            order by r.runid limit 5000) and coalesce(d.end_time, d.start_time) < now() - interval '7 days'
+        $sql$;
+      end if;
+  end case;
+  get diagnostics v_count = row_count;
+  return v_count;
 end;
 $$;
 
@@ -472,12 +504,11 @@ begin
 end;
 $$;
 
--- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
--- decided about stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
+-- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
+-- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
 create function private.delete_old_jobs() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := array(
+language sql set search_path = '' as $$
+  select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
       select k.id from public.provision_jobs as k
@@ -485,39 +516,77 @@ declare
         select from private.kept_states as s
         where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
       order by k.finished_at limit 1000
-    ) as j limit 1000) || array(
+    ) as j limit 1000))
+  + private.delete_jobs(array(
     select j.id from public.provision_jobs as j where j.target_connection_id is not null
-      and j.finished_at < now() - interval '1 day' limit 1000);
-begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
-  return cardinality(v_jobs);
-end;
+      and j.finished_at < now() - interval '1 day' limit 1000))
 $$;
 
--- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
--- from running: it is undone alone, and the next sweep tries again.
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
 create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[] := array(
+  v_count integer := private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
-    where o.deleted_at is not null limit 1000);
+    where o.deleted_at is not null limit 1000));
 begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
   delete from public.organizations as o where o.deleted_at is not null and not exists (
     select from public.provision_jobs as j where j.org_id = o.id);
-  return cardinality(v_jobs);
+  return v_count;
 end;
 $$;
 
-create function private.sweep_part(p_name text) returns jsonb
+-- ## the parts, and their drivers
+
+-- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
+-- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
+-- another sweep is at a part.
+create function private.begin_sweep() returns text[]
 language plpgsql set search_path = '' as $$
 begin
-  return jsonb_build_object(p_name, case p_name
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return '{}';
+  end if;
+  return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed', 'swept', 'scheduled', 'polled', 'placed', 'promoted',
+      'rollouts', 'woken']
+    || array(
+      select p.name from unnest(array['log_days', 'old_sessions', 'old_limits', 'old_wake_ups', 'old_ticks',
+        'old_artifacts', 'old_uploads', 'old_values', 'old_variables', 'old_sets', 'old_deliveries',
+        'old_git_deliveries', 'old_authors', 'old_states', 'old_runner_events', 'old_audit_events', 'old_cron_runs',
+        'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+        'forgotten_instances', 'removed_modules', 'forgotten_lanes', 'dropped_log_days']) with ordinality as p (name, n)
+      where private.is_due(p.name, case p.name when 'deleted_log_chunks' then interval '30 minutes'
+        else interval '5 minutes' end)
+      order by p.n);
+end;
+$$;
+
+-- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
+create function private.note_swept(p_is_whole boolean) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  if p_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
+  end if;
+  return p_is_whole;
+end;
+$$;
+
+-- One part of the sweep; its count, named like the part, is added to what was done before. A part that fails or takes
+-- too long must not keep the others from running: it is undone alone, and the next sweep, or housekeeping, tries again.
+create function private.sweep_part(p_name text, p_done jsonb) returns jsonb
+language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+declare
+  v_count pg_catalog.jsonb;
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return p_done || jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  v_count := case p_name
     when 'lost' then to_jsonb(private.sweep_leases())
     when 'unheard' then to_jsonb(private.sweep_updates())
     when 'offline' then to_jsonb(private.sweep_workers())
@@ -526,59 +595,49 @@ begin
     when 'expired' then to_jsonb(private.sweep_approvals())
     when 'ended' then to_jsonb(private.sweep_sessions())
     when 'removed' then to_jsonb(private.sweep_removals())
+    when 'swept' then to_jsonb(private.note_swept(not p_done ?| array['failed', 'skipped']))
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
     when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
-    when 'removed_rows' then to_jsonb(private.remove_old_rows())
-    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
-    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
-      then private.delete_old_logs() else 0 end)
+    when 'deleted_log_chunks' then to_jsonb(private.delete_old_logs())
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
     when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
-    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    else to_jsonb(private.remove_old_rows(p_name)) end;
+  -- A full batch: there is more, which the next sweep removes.
+  if jsonb_typeof(v_count) = 'number' and v_count::integer >= 1000 then
+    delete from private.clocks as c where c.name = p_name;
+  end if;
+  return p_done || jsonb_build_object(p_name, v_count);
 exception
   when query_canceled or others then
     raise warning 'sweep, %: %', p_name, sqlerrm;
-    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
+    return p_done || jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
+-- All parts in one transaction, for a driver that can only call a function. Locks are held until its end.
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
+language plpgsql security definer set search_path = '' as $$
 declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;
-  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
-  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+  if v_parts = '{}' then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  -- Leases come first: whatever else takes long, a lost job is found.
-  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
-    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
-    v_done := v_done || private.sweep_part(v_part);
+  foreach v_part in array v_parts loop
+    v_done := private.sweep_part(v_part, v_done);
   end loop;
-  v_is_whole := not v_done ? 'failed';
-  -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'promoted', 'rollouts', 'woken']
-    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
-      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
-    v_done := v_done || private.sweep_part(v_part);
-  end loop;
-  -- A sweep in which leases, pauses or sessions failed is one that has not run.
-  if v_is_whole then
-    perform private.note_alive();
-    insert into private.clocks (name, ran_at) values ('swept', now())
-    on conflict (name) do update set ran_at = excluded.ran_at;
-  end if;
   return v_done;
 end;
 $$;
@@ -586,6 +645,24 @@ comment on function private.sweep is
   'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
+
+-- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
+-- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
+create procedure private.sweep_in_parts(inout p_done jsonb default '{}')
+language plpgsql as $$
+declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
+  v_part pg_catalog.text;
+begin
+  commit;
+  foreach v_part in array v_parts loop
+    p_done := private.sweep_part(v_part, p_done);
+    commit;
+  end loop;
+end;
+$$;
+comment on procedure private.sweep_in_parts is
+  'As private.sweep, and commits after each part. For the owner of the database; outside of a transaction.';
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
 create function private.swept_seconds_ago() returns integer
@@ -608,7 +685,7 @@ $$;
 do $$
 begin
   if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
-    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'call private.sweep_in_parts()') $cron$;
   end if;
 end;
 $$;

@@ -17,26 +17,30 @@ $$;
 create table private.delegations (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null,
-  xid xid8 not null default pg_current_xact_id()
+  xid xid8 not null default pg_current_xact_id(),
+  claims jsonb
 );
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
 -- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_id pg_catalog.uuid;
+  v_restored bigint;
 begin
   if p_user is null then
-    delete from private.delegations where xid = pg_current_xact_id();
-    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    with ended as (delete from private.delegations where xid = pg_current_xact_id() returning claims)
+    select count(set_config('request.jwt.claims', coalesce(e.claims::pg_catalog.text, ''), true)) into v_restored
+    from ended as e where e.claims ->> 'delegation' is null;
     return;
   end if;
-  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  insert into private.delegations (user_id, claims) values (p_user, private.jwt()) returning id into v_id;
   perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
     v_id)::pg_catalog.text, true);
 end;

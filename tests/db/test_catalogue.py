@@ -70,11 +70,12 @@ def test_definers_live_in_private_and_public_has_only_invokers(world: World) -> 
 
 
 def test_every_function_pins_its_search_path(world: World) -> None:
+    """All but the one that commits: PostgreSQL refuses a commit in a procedure with a setting of its own."""
     loose = world.owner.rows(
         f"""select proname from pg_proc where pronamespace::regnamespace::text in {OURS}
           and not coalesce(proconfig, '{{}}') && array['search_path=""', 'search_path=']"""
     )
-    assert loose == []
+    assert loose == ["sweep_in_parts"]
 
 
 def bodies(world: World) -> list[tuple[str, str]]:

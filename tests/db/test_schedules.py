@@ -196,6 +196,22 @@ def test_clocks_that_jump_run_nothing_twice_and_lose_nothing(world: World, org: 
     assert len(jobs(org)) == 1
 
 
+@pytest.mark.parametrize(("ahead", "is_counted_again"), [("6 hours", True), ("1 minute", False)])
+def test_a_schedule_is_not_silent_after_the_clock_was_set_back(
+    world: World, org: Organization, ahead: str, is_counted_again: bool
+) -> None:
+    org.module("a/one")
+    schedule(org, "a/one", cron="*/10 * * * *")
+    world.owner.connection.execute(
+        "update public.schedules set last_run_at = now() + %s::interval, next_at = now() + %s::interval + interval '1 hour'"
+        " where org_id = %s",
+        [ahead, ahead, org.id],
+    )
+    world.sweep()
+    assert org.owner.one("select next_at <= now() + interval '10 minutes' from public.schedules") is is_counted_again
+    assert jobs(org) == []
+
+
 def test_a_thousand_due_at_once_come_after_a_persons_plan(fresh_world: World) -> None:
     world = fresh_world
     org = world.organization()

@@ -72,5 +72,5 @@ def test_the_sweep_is_scheduled_where_pg_cron_is(bare_database: Database) -> Non
     )
     migrate(bare_database.url, PROJECT / "supabase")
     assert admin.execute("select * from cron.job").fetchall() == [
-        ("runyard-sweep", "10 seconds", "select private.sweep()")
+        ("runyard-sweep", "10 seconds", "call private.sweep_in_parts()")
     ]

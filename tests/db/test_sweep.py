@@ -123,7 +123,7 @@ def test_members_see_how_long_nobody_has_swept(fresh_world: World) -> None:
 
 
 @pytest.mark.parametrize("error", ["55P03", "57014"])
-@pytest.mark.parametrize("part", ["remove_old_rows() returns boolean", "sweep_schedules() returns integer"])
+@pytest.mark.parametrize("part", ["delete_old_jobs() returns integer", "sweep_schedules() returns integer"])
 def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: World, part: str, error: str) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
@@ -136,7 +136,7 @@ def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: Wo
     )
     answer = world.lose(runner)
     assert (answer["lost"], answer["placed"], world.status(job)) == (1, 0, "QUEUED")
-    assert {"housekeeping", "swept"} <= set(world.owner.rows("select name from private.clocks"))
+    assert {"deleted_jobs", "swept"} <= set(world.owner.rows("select name from private.clocks"))
 
 
 @pytest.mark.parametrize("part", ["sweep_removals", "sweep_sessions", "sweep_approvals", "sweep_backoff"])

@@ -13,7 +13,7 @@ from tests.db.world import World
 from tests.support.waiting import wait_until
 
 SESSION = """
-  select max(pid) from pg_stat_activity where query like '%%private.sweep()%%' and pid <> pg_backend_pid()
+  select max(pid) from pg_stat_activity where query like '%%private.sweep_in_parts()%%' and pid <> pg_backend_pid()
     and datname = current_database()
 """
 

@@ -1,4 +1,4 @@
-/** Whether the edge functions run (/health), the sweep has a driver (/health/sweep), and which settings they have (/health/settings). */
+/** Whether the edge functions run (/health), the database is written to and swept (/health/sweep), and which settings they have (/health/settings). */
 
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl, read } from "../_shared/env.ts";
@@ -8,10 +8,25 @@ const PER_ADDRESS = 60;
 // A driver sweeps every 10 s; one slow sweep is not an outage.
 const LATE_SECONDS = 120;
 
-/** Anybody may ask, as a monitor does; nothing but the age of the last sweep is shown. */
+interface Health {
+  swept_seconds_ago: number | null;
+  write_fault: string | null;
+}
+
+/** Anybody may ask, as a monitor does; the age of the last sweep is shown, and why PostgreSQL cannot write. */
 async function sweep(request: Request): Promise<Response> {
-  await limit([[`health:address:${addressOf(request)}`, PER_ADDRESS]]);
-  const health = await call("installation_health", {}) as { swept_seconds_ago: number | null };
+  await limit([[`health:address:${addressOf(request)}`, PER_ADDRESS]]).catch((error) => {
+    // A limit is a row: where none can be written, the database itself says why.
+    if (error instanceof Answer) throw error;
+  });
+  const health = await call<Health>("installation_health", {});
+  if (health.write_fault) {
+    return json(503, {
+      status: "unwritable",
+      message: `PostgreSQL cannot write: ${health.write_fault}.`,
+      hint: "Free space on its disk, or make the disk larger. Nothing is stored until then.",
+    });
+  }
   const seconds = health.swept_seconds_ago;
   const isLate = seconds === null || seconds > LATE_SECONDS;
   return json(isLate ? 503 : 200, {

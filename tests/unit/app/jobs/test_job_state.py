@@ -43,11 +43,11 @@ PAGE: dict[str, Any] = {
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch) -> JobState:
-    async def nothing(self: JobState, *_: Any) -> None:
+    async def nothing(*_: Any) -> None:
         """No other source is queried here."""
 
     async def who(self: JobState) -> Any:
-        return SimpleNamespace(user_id="me", org_id="org")
+        return SimpleNamespace(user_id="me", org_id="org", _ask_verbs=nothing)
 
     monkeypatch.setattr(JobState, "_query", lambda _: QUERY)
     monkeypatch.setattr(JobState, "_who", who)

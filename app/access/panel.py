@@ -49,7 +49,7 @@ COLUMNS = (
 
 
 def access_panel() -> rx.Component:
-    """Who has which role here, what was given here first."""
+    """The roles that count here, those that were given here first."""
     why = rx.el.button(
         "Why may this person …?", on_click=State.set_asking(True), type="button", class_name="rt-reset ry-link"
     )

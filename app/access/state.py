@@ -1,4 +1,4 @@
-"""Who has which role at the path that a page shows, and the dialogs that give, take away and explain."""
+"""The roles at the path that a page shows, and the dialogs that give, take away and explain."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who has access at a path, as a page shows it."""
+"""The access at a path, as a page shows it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict

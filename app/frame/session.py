@@ -194,7 +194,7 @@ class SessionState(Sparing, rx.State):
         return rx.call_script("window.location.assign('/dashboard/runners')")
 
 
-def may(*verbs: str) -> rx.Var[bool]:
+def may(*verbs: str) -> Any:
     """Whether the viewer may do one of these at the path that the page shows: by their role, or by one given there."""
     by_role = SessionState.can_operate if OPERATORS_MAY.intersection(verbs) else SessionState.can_admin
     for verb in verbs:

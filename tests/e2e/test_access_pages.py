@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -32,7 +32,7 @@ def give(product: Product, owner: Person, path: str, role: str, user: str) -> No
     product.rpc(owner.token, "grant_role", args)
 
 
-def button(page: Page, name: str) -> Any:
+def button(page: Page | Locator, name: str) -> Any:
     return page.get_by_role("button", name=name, exact=True)
 
 
@@ -118,3 +118,73 @@ def test_a_job_page_offers_what_one_may_do_at_its_path(product: Product, owner: 
     page.goto(f"/dashboard/jobs/{enqueue(product, owner, theirs, 'PLAN')}")
     expect(page.get_by_role("heading", name="Why is it waiting?")).to_be_visible()
     expect(button(page, "Cancel")).to_have_count(0)
+
+
+def test_teams_and_roles_are_made_and_given(product: Product, open_as: Opened) -> None:
+    owner = product.person("teams")
+    person, _ = viewer(product, owner, "mate")
+    make_module(product, owner, "shop/cart")
+    page = open_as(owner)
+    page.goto("/dashboard/settings/members")
+    button(page, "Create team").click()
+    page.get_by_label("Name").fill("sre")
+    button(page, "Create").click()
+    row = page.get_by_role("table", name="Teams").get_by_role("row").filter(has_text="sre")
+    button(row, "More actions for sre").click()
+    page.get_by_role("menuitem", name="Members").click()
+    page.get_by_role("checkbox", name=person.email).click()
+    expect(page.get_by_role("checkbox", name=person.email)).to_be_checked()
+    button(page, "Done").click()
+    expect(row.get_by_role("cell").nth(1)).to_have_text("1")
+
+    page.goto("/dashboard/settings/roles")
+    expect(page.get_by_role("row").filter(has_text="planner")).to_contain_text("Runyard")
+    button(page, "Add role").click()
+    page.get_by_label("Name").fill("release-manager")
+    button(page, "Add").click()
+    expect(page.get_by_test_id("error-verbs")).to_be_visible()
+    for verb in ("job.plan", "job.apply"):
+        page.get_by_role("checkbox", name=verb, exact=True).click()
+    button(page, "Add").click()
+    made = page.get_by_role("row").filter(has_text="release-manager")
+    expect(made).to_contain_text("2 verbs")
+
+    page.goto("/dashboard/modules?path=shop")
+    button(page, "Give access").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Who").fill("team:sre")
+    dialog.get_by_role("combobox", name="Role").click()
+    page.get_by_role("option", name=re.compile("^release-manager: ")).click()
+    button(dialog, "Give access").click()
+    expect(page.get_by_test_id("access").get_by_role("row").filter(has_text="Here")).to_contain_text("Team, 1 member")
+    theirs = open_as(person)
+    theirs.goto("/dashboard/modules?path=shop/cart")
+    expect(button(theirs, "Apply")).to_be_visible()
+
+    page.goto("/dashboard/settings/roles")
+    button(made, "More actions for release-manager").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    button(page, "Delete role").click()
+    expect(page.get_by_text("Take it away from them first.")).to_be_visible()
+    page.goto("/dashboard/settings/members")
+    button(row, "More actions for sre").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    button(page, "Delete team").click()
+    expect(row).to_have_count(0)
+    # With the team its roles are gone, in the open page too.
+    expect(button(theirs, "Apply")).to_have_count(0)
+
+
+def test_a_personal_token_is_limited(owner: Person, open_as: Opened) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/account")
+    button(page, "Create token").click()
+    page.get_by_label("Name").fill("ci")
+    page.get_by_label("At a group or module").fill("platform/prod")
+    button(page, "Create").click()
+    expect(page.get_by_test_id("token-error")).to_contain_text("needs a role")
+    page.get_by_role("combobox", name="May").click()
+    page.get_by_role("option", name="Read and plan").click()
+    button(page, "Create").click()
+    row = page.get_by_test_id("personal-token").filter(has_text="ci")
+    expect(row.get_by_test_id("limit")).to_have_text("Read and plan at platform/prod")

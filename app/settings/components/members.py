@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
+from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
 from app.ui.copy import copy_button
@@ -189,5 +190,6 @@ def members() -> rx.Component:
             admin_button("Invite", "user-plus", State.open_invite),
             or_problem(State, "Members", _body()),
         ),
-        dialogs=[_invite_dialog(), gone],
+        teams_panel(),
+        dialogs=[_invite_dialog(), gone, *team_dialogs()],
     )

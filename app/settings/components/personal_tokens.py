@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.state.personal_tokens import PersonalTokensState, TokenView
+from app.settings.state.personal_tokens import EVERYTHING, LIMITS, PersonalTokensState, TokenView
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
 from app.ui.elements import ago, date, secret
@@ -10,7 +10,15 @@ from app.ui.icons import icon
 from app.ui.table import cell, heads
 
 State = PersonalTokensState
-HEADS = (("Name", ""), ("Ends in", ""), ("Created", ""), ("Expires", ""), ("Last used", "r"), ("Actions", "r"))
+HEADS = (
+    ("Name", ""),
+    ("Ends in", ""),
+    ("May", ""),
+    ("Created", ""),
+    ("Expires", ""),
+    ("Last used", "r"),
+    ("Actions", "r"),
+)
 
 
 def _row(row: rx.Var[TokenView]) -> rx.Component:
@@ -26,6 +34,7 @@ def _row(row: rx.Var[TokenView]) -> rx.Component:
     return rx.el.tr(
         cell(rx.el.b(row["name"], class_name="ry-medium"), class_name="n-a"),
         cell(row["hint"], class_name="mut ry-mono n-c"),
+        cell(row["limit"], class_name="mut wrap n-c", custom_attrs={"data-testid": "limit"}),
         cell(date(row["created_at"].to(str)), class_name="mut num hide-s"),
         cell(expires, class_name="n-d"),
         cell(ago(row["last_used_at"].to(str)), class_name="r mut num hide-s"),
@@ -98,6 +107,16 @@ def _form() -> rx.Component:
         name="days",
         default_value="90",
     )
+    limit = rx.select.root(
+        rx.select.trigger(id="token-limit", aria_label="May"),
+        rx.select.content(*[rx.select.item(words, value=role) for role, words in LIMITS.items()]),
+        name="limit",
+        default_value=EVERYTHING,
+    )
+    path = rx.input(
+        id="token-path", name="path", placeholder="platform/prod", auto_complete="off", class_name="ry-mono",
+        custom_attrs={"spellCheck": "false"},
+    )  # fmt: skip
     problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "token-error"})
     return rx.form(
         rx.el.div(
@@ -106,6 +125,13 @@ def _form() -> rx.Component:
             class_name="ry-f ry-dialog-field",
         ),
         rx.el.div(rx.el.label("Expires", html_for="token-days"), days, class_name="ry-f ry-dialog-field"),
+        rx.el.div(rx.el.label("May", html_for="token-limit"), limit, class_name="ry-f ry-dialog-field"),
+        rx.el.div(
+            rx.el.label("At a group or module", html_for="token-path"),
+            path,
+            rx.el.small("If empty, everywhere. Elsewhere it only reads."),
+            class_name="ry-f ry-dialog-field",
+        ),
         rx.cond(State.error != "", problem),
         dialog_acts(cancel(State.set_open(False)), act_button("Create", type="submit")),
         on_submit=State.create,

@@ -34,7 +34,7 @@ def _from(row: rx.Var[AccessRow]) -> rx.Component:
 
 
 COLUMNS = (
-    Column("Who", _who, "n-a"),
+    Column("Who", _who, "n-a wrap"),
     Column("Role", "role", "n-b"),
     Column("From", _from, "mut n-c"),
     Column(
@@ -57,14 +57,15 @@ def access_panel() -> rx.Component:
         icon("user-plus"), "Give access", on_click=State.add, size="1", variant="surface", color_scheme="gray"
     )
     more = rx.el.div(rx.link(State.more, " more members", href=MEMBERS, class_name="ry-a"), class_name="ry-foot num")
+    adds_up = rx.el.span(
+        "Roles add up from the organisation down to here. Nothing below takes one away.", class_name="grow"
+    )
     return titled_panel(
         "Access",
-        rx.fragment(rx.el.span(class_name="grow"), why, rx.cond(may("role.grant"), give)),
+        rx.fragment(rx.el.span(class_name="grow"), rx.cond(may("role.grant"), give)),
         rows_table("Access", COLUMNS, State.rows),
         rx.cond(State.more > 0, more),
-        rx.el.p(
-            "Roles add up from the organisation down to here. Nothing below takes one away.", class_name="ry-pb mut sm"
-        ),
+        rx.el.div(adds_up, why, class_name="ry-foot"),
         custom_attrs={"data-testid": "access"},
     )
 

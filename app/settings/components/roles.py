@@ -50,8 +50,11 @@ def _fields() -> list[rx.Component]:
             placeholder="release-manager",
         ),
         text("description", "Description", "One sentence for those who give it."),
-        rx.el.div(rx.foreach(State.offered, _tick), class_name="ry-ticks", role="group", aria_label="May"),
-        rx.cond(State.errors.contains("verbs"), problem_line("verbs", State.errors["verbs"])),
+        rx.el.div(
+            rx.el.div(rx.foreach(State.offered, _tick), class_name="ry-ticks", role="group", aria_label="May"),
+            rx.cond(State.errors.contains("verbs"), problem_line("verbs", State.errors["verbs"])),
+            class_name="ry-f",
+        ),
     ]
 
 

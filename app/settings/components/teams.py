@@ -59,7 +59,7 @@ def team_dialogs() -> list[rx.Component]:
         alert(
             rx.fragment("Members of ", State.chosen["name"]),
             "They get each role that the team has. A tick counts at once.",
-            rx.el.div(rx.foreach(State.people, _person), class_name="ry-dialog-form ry-ticks"),
+            rx.el.div(rx.foreach(State.people, _person), class_name="ry-dialog-form ry-ticks wide"),
             dialog_acts(act_button("Done", on_click=State.close)),
             is_open=State.is_choosing,
             on_escape=State.close,

@@ -56,7 +56,7 @@ def test_access_is_given_explained_and_taken_away(product: Product, owner: Perso
     given = panel.get_by_role("row").filter(has_text="Here")
     expect(given).to_contain_text(person.email)
     expect(given).to_contain_text("Operator")
-    # Another page hears of it.
+    # Another open page shows it, too.
     expect(below.get_by_role("row").filter(has_text="access/prod")).to_contain_text("Operator")
 
     button(below, "Why may this person …?").click()

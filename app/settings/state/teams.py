@@ -74,7 +74,7 @@ class TeamsState(OpenForm, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
-        """Create the team; the page hears of it, as of every change."""
+        """Create the team; the page reads it with the wake-up that follows."""
         if not self.is_open:
             return None
         name = str(form.get("name") or "")

@@ -17,8 +17,8 @@ Rooms, from the bottom to the top; a room imports only what is below it (contrac
   `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`, `skeleton_rows`.
   `dialog.py`, `sheet.py`, `panel.py`, `table.py`, `form/`, `copy.py`; `resource.py`: lists that are declared;
   `reader.py`: `read(View, row)`; `words.py` has the words of types and statuses.
-- `frame/`: around every page. `session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link) and the
-  mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`; an AppError that
+- `frame/`: around every page. `session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link), `may(verb)` for
+  buttons by path, and the mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`; an AppError that
   leaves a handler becomes a toast (`say_error`).
   `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`. Sidebar, palette,
   release notes, connection mark, 404.
@@ -26,7 +26,7 @@ Rooms, from the bottom to the top; a room imports only what is below it (contrac
   the tabs what changed; `members.py` ends the views of people who are no longer members.
 - The features, each with its pages, states, view models, components and HTTP routes (`page.py`, `state/`, `view/`,
   `components/`, `routes.py`): `jobs/` (its log in `jobs/log/`) is below `triggers/` (schedules, sets, notifications),
-  and `variables/`, these are below `modules/` and `runners/`, and those below `settings/`, `events/`, `figures/`, `sign_in/`.
+  `access/` and `variables/`, these are below `modules/` and `runners/`, and those below `settings/`, `events/`, `figures/`, `sign_in/`.
   `view/` and `routes.py` import no Reflex.
 - `guard/` judges every event before its handler runs. `app.py` puts all of it together; each page module has
   `ROUTES: tuple[Route, ...]`, named in `app.app.PAGES`.

@@ -19,6 +19,10 @@ from app.ui.words import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
+# What operators may do everywhere; whatever else a page asks about is an admin's.
+OPERATORS_MAY = frozenset({
+    "group.write", "job.apply", "job.approve", "job.cancel", "job.plan", "job.resolve", "module.lock", "module.write",
+})  # fmt: skip
 # The topics of the connection's mark and of the counts beside the menu.
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
 # The most that REST answers at once.
@@ -78,6 +82,7 @@ class SessionState(Sparing, rx.State):
     role: str = ""
     can_operate: bool = False
     can_admin: bool = False
+    verbs: list[str] = []
     link: str = ""
     link_since: str = ""
     is_unswept: bool = False
@@ -133,6 +138,13 @@ class SessionState(Sparing, rx.State):
             session.org_id = org.id
             await runtime().authorized.sessions.put(session)
 
+    async def _ask_verbs(self, path: str) -> None:
+        """Ask what the viewer may do at the path that a page shows, unless their role suffices for all that pages offer."""
+        args = {"p_org": self.org_id, "p_path": path}
+        asked = path and not self.can_admin
+        session = await self._must_session()
+        self._assign("verbs", await runtime().authorized.rpc(session, "my_verbs", args) if asked else [])
+
     def _clear_org(self) -> None:
         self.org_id = self.org_name = self.org_initials = self.role = ""
         self.can_operate = self.can_admin = False
@@ -180,6 +192,14 @@ class SessionState(Sparing, rx.State):
         await runtime().authorized.sessions.put(session)
         # A full load: nothing of the other organisation may stay in this tab's states.
         return rx.call_script("window.location.assign('/dashboard/runners')")
+
+
+def may(*verbs: str) -> Any:
+    """Whether the viewer may do one of these at the path that the page shows: by their role, or by one given there."""
+    by_role = SessionState.can_operate if OPERATORS_MAY.intersection(verbs) else SessionState.can_admin
+    for verb in verbs:
+        by_role |= SessionState.verbs.contains(verb)
+    return by_role
 
 
 class AppState(Sparing, mixin=True):

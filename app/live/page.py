@@ -38,6 +38,8 @@ from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 RETRY_SECONDS = 5.0
 # The mark, the menu and the release notes are on every page, and every page may have missed something.
 ALWAYS = frozenset({"link", "memberships", "worker_releases", "counts", AGAIN})
+# What may change who may do what at a path.
+RIGHTS = frozenset({"role_bindings", "roles", "service_accounts", "team_members", "teams", "memberships", AGAIN})
 
 
 class LivePage(AppState, mixin=True):

@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.access.panel import access_dialogs
 from app.frame.layout import new_button, page
 from app.frame.not_found import TEXT
 from app.frame.route import Route
@@ -101,7 +102,14 @@ def modules() -> rx.Component:
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
-        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), state_change_dialog(), *repository_dialogs()],
+        dialogs=[
+            module_sheet(),
+            run_dialog(),
+            *module_dialogs(),
+            state_change_dialog(),
+            *repository_dialogs(),
+            *access_dialogs(),
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""The words that several pages use: of a job's type and status, of numbers, times and names."""
+"""The words that several pages use: of a job's type and status, of roles, numbers, times and names."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -25,6 +25,14 @@ STATUS_WORDS = {
     "FAILED": "Failed",
     "CANCELLED": "Cancelled",
     "NEEDS_ATTENTION": "Needs attention",
+}
+ROLE_WORDS = {
+    "owner": "Everything, and the organisation itself.",
+    "admin": "Runners, members, identities, states.",
+    "operator": "Runs, approves and cancels jobs, edits modules.",
+    "approver": "Sees everything, and approves what others request.",
+    "planner": "Sees everything, and runs plans and drift checks.",
+    "viewer": "Sees everything, changes nothing.",
 }
 NEEDS_YOU = frozenset({"AWAITING_APPROVAL", "NEEDS_ATTENTION"})
 

@@ -63,7 +63,8 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
     *(
         (key, "settings-2", f"Settings: {name}", f"/dashboard/settings/{key}", "", "")
         for key, name in (
-            ("members", "members, roles, invitations"),
+            ("members", "members, teams, invitations"),
+            ("roles", "roles"),
             ("variables", "variables"),
             ("job-identities", "identities of jobs"),
             ("cloud-identities", "cloud identities"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.ui.dialog import dialog_acts
@@ -77,7 +77,7 @@ def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Comp
     return rx.el.li(
         icon(icon_name, "", class_name="mut"),
         rx.el.div(rx.el.b(title, class_name="ry-medium"), rx.el.small(text), class_name="grow"),
-        rx.cond(SessionState.can_operate, button),
+        rx.cond(may("job.resolve"), button),
         class_name="ry-opt",
     )
 

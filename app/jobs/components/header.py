@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import SessionState, may
 from app.jobs.components.review import can_decide
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
@@ -62,10 +62,11 @@ def _plan_act() -> rx.Component:
     moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
     again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
+    old = rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"})
     return rx.cond(
         JobState.newer_serial > 0,
-        rx.fragment(rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"}), again),
-        apply_it,
+        rx.cond(may("job.plan"), rx.fragment(old, again)),
+        rx.cond(may("job.apply"), apply_it),
     )
 
 
@@ -129,13 +130,17 @@ def _acts() -> list[rx.Component]:
     )
     retry = _again_menu()
     # A job about a runner is an admin's to run again, as everything about runners is.
-    may_retry = (View["module_id"] != "") | SessionState.can_admin
-    offers = rx.fragment(
-        cancel,
+    may_run = rx.match(
+        View["again_type"], ("APPLY", may("job.apply")), ("DESTROY", may("job.apply")), ("STATE", may("job.apply")),
+        may("job.plan"),
+    )  # fmt: skip
+    may_retry = rx.cond(View["module_id"] != "", may_run, SessionState.can_admin)
+    return [
+        rx.cond(View["module_id"] != "", module),
+        rx.cond(may("job.cancel"), cancel),
         rx.cond(View["can_retry"] & may_retry, retry),
         rx.cond(View["can_apply"], _plan_act()),
-    )
-    return [rx.cond(View["module_id"] != "", module), rx.cond(SessionState.can_operate, offers, "")]
+    ]
 
 
 def _not_isolated() -> rx.Component:

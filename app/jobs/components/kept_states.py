@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
@@ -35,7 +35,7 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
         rx.el.div(rx.el.span(kept["title"]), about, class_name="grow"),
         rx.cond(
             kept["is_open"],
-            rx.cond(SessionState.can_admin, acts),
+            rx.cond(may("state.write"), acts),
             rx.el.span(kept["decided"], class_name="mut sm"),
         ),
         key=kept["id"].to(str),

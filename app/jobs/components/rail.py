@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.components.outputs import output_item
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
@@ -87,7 +87,7 @@ def approvals() -> rx.Component:
         rx.cond(is_open & (required > received), _still_asked(required - received)),
         class_name="ry-list",
     )
-    may_override = SessionState.can_operate & (JobState.own_rule == "alone") & ~JobState.has_decided
+    may_override = may("job.approve") & (JobState.own_rule == "alone") & ~JobState.has_decided
     return titled_panel(
         "Approvals",
         rx.cond(required > 0, rx.el.span(f"{received} of {required}", class_name="mut num")),

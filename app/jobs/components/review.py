@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
@@ -122,7 +122,10 @@ def _acts() -> rx.Component:
         color_scheme="gray",
         custom_attrs={"data-testid": "discard"},
     )
-    return rx.el.div(discard, rx.cond(Planned.is_outdated, again, confirm), class_name="ry-acts")
+    # Without approvals, confirming is what runs it.
+    may_confirm = may("job.apply") | (JobState.approvals_required > 0)
+    go = rx.cond(Planned.is_outdated, rx.cond(may("job.apply"), again), rx.cond(may_confirm, confirm))
+    return rx.el.div(discard, go, class_name="ry-acts")
 
 
 def decision_bar() -> rx.Component:
@@ -143,7 +146,7 @@ def decision_bar() -> rx.Component:
 
 def can_decide() -> Any:
     """Whether the viewer can confirm or discard the plan."""
-    return (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
+    return (View["status"] == "AWAITING_APPROVAL") & may("job.approve") & ~JobState.has_decided
 
 
 def _comment(comment: rx.Var[Comment]) -> rx.Component:

@@ -17,7 +17,7 @@ from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.jobs.view.given import GivenView, build_given
 from app.jobs.view.stages import Stage
 from app.jobs.view.stages import build as build_stages
-from app.live.page import LivePage
+from app.live.page import RIGHTS, LivePage
 from app.project.errors import AppError, NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Row
@@ -33,7 +33,7 @@ RENEW_SECONDS = 3.0
 class JobState(PlanPart, LogPart, LivePage, rx.State):
     """The page state of a job's page."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "log", "overview"})
+    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {"provision_jobs", "log", "overview"}
 
     view: JobView = EMPTY_VIEW
     is_found: bool = False
@@ -89,6 +89,8 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         await self._read(store, held)
         if self._is_old(store, held, changed):
             store.live_queries.renew(held.query)
+        if changed.touches(RIGHTS):
+            await (await self._who())._ask_verbs(str(self._job.get("module_path") or ""))
         if str(self.log_job) in changed.ids("log"):
             self.log_seq += 1
         await self._watch_lease()

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.components.outputs import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
@@ -191,7 +191,7 @@ def _engine_lock() -> rx.Component:
         rx.el.ul(rx.foreach(State.lock.evidence, _line), class_name="ry-ev2"),
         rx.el.div(
             rx.el.p(State.lock.words),
-            rx.cond(SessionState.can_admin, act),
+            rx.cond(may("state.write"), act),
             class_name="ry-verdict",
             custom_attrs={"data-accent-color": State.lock.colour, "data-verdict": State.lock.verdict},
         ),
@@ -212,7 +212,7 @@ def locks() -> rx.Component:
             State.lock.reason,
             rx.el.span(" · Nothing can be applied until it is unlocked."),
         ),
-        rx.cond(SessionState.can_operate, unlock),
+        rx.cond(may("module.lock"), unlock),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
     )

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
@@ -34,7 +34,7 @@ def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
 def _producer(one: rx.Var[DependencyView]) -> rx.Component:
     label = "Stop depending on " + one["path"].to(str)
     remove = unlink_button(label, "Remove", State.remove(one["id"].to(str)))
-    return _other(one, rx.cond(SessionState.can_operate, remove))
+    return _other(one, rx.cond(may("module.write"), remove))
 
 
 def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
@@ -47,7 +47,7 @@ def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
         color_scheme="gray",
         aria_label="Depend on " + path,
     )
-    return _other(one, rx.cond(SessionState.can_operate, accept))
+    return _other(one, rx.cond(may("module.write"), accept))
 
 
 def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
@@ -79,7 +79,7 @@ def _add() -> rx.Component:
     bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
-        rx.cond(SessionState.can_admin, bound),
+        rx.cond(may("state.write"), bound),
         rx.select.root(
             rx.select.trigger(aria_label="When to plan it"),
             rx.select.content(*items),
@@ -126,7 +126,7 @@ def dependencies() -> rx.Component:
         _list("Depends on", producers, _producer),
         _list("Used by", consumers, _consumer),
         _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
-        rx.cond(SessionState.can_operate, _add()),
+        rx.cond(may("module.write"), _add()),
         class_name="ry-panel",
         aria_label="Dependencies",
         custom_attrs={"data-testid": "dependencies"},

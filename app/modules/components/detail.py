@@ -4,8 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.access.panel import access_panel
 from app.frame.layout import page_key
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
@@ -31,7 +32,27 @@ from app.variables.components.variables import path_variables
 Module = ModulesState.module
 
 
+def _plans() -> rx.Component:
+    module = Module["id"].to(str)
+    return rx.fragment(
+        menu_item("search-check", "Check for drift", RunState.run_now("DRIFT", module)),
+        menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", module)),
+        rx.cond(
+            ModulesState.state.versions.length() == 0,
+            menu_item("download", "Bring in state", RunState.bring_state(module)),
+        ),
+    )
+
+
 def _menu() -> rx.Component:
+    is_locked = ModuleContentsState.lock.by != ""
+    lock = rx.cond(
+        is_locked,
+        menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
+        menu_item("lock", "Lock", ModuleActionState.ask_lock(True)),
+    )
+    ask = RunState.ask("DESTROY", Module["id"].to(str))
+    destroy = menu_item("flame", "Destroy", ask, color_scheme="red", disabled=is_locked)
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
             rx.icon_button(
@@ -43,28 +64,12 @@ def _menu() -> rx.Component:
             )
         ),
         rx.dropdown_menu.content(
-            menu_item("pencil", "Edit", ModuleFormState.edit_module),
-            menu_item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
-            menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
+            rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
+            rx.cond(may("job.plan"), _plans()),
+            rx.cond(may("module.lock"), lock),
+            rx.cond(may("job.apply"), rx.fragment(rx.dropdown_menu.separator(), destroy)),
             rx.cond(
-                ModulesState.state.versions.length() == 0,
-                menu_item("download", "Bring in state", RunState.bring_state(Module["id"].to(str))),
-            ),
-            rx.cond(
-                ModuleContentsState.lock.by == "",
-                menu_item("lock", "Lock", ModuleActionState.ask_lock(True)),
-                menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
-            ),
-            rx.dropdown_menu.separator(),
-            menu_item(
-                "flame",
-                "Destroy",
-                RunState.ask("DESTROY", Module["id"].to(str)),
-                color_scheme="red",
-                disabled=ModuleContentsState.lock.by != "",
-            ),
-            rx.cond(
-                SessionState.can_admin,
+                may("module.delete"),
                 menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
             ),
             width="210px",
@@ -82,7 +87,7 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 
 def _head() -> rx.Component:
     is_locked, path = ModuleContentsState.lock.by != "", Module["path"].to(str)
-    acts = rx.fragment(
+    plan = rx.fragment(
         rx.button(
             icon("file-search"),
             "Plan",
@@ -91,6 +96,9 @@ def _head() -> rx.Component:
             color_scheme="gray",
             custom_attrs={"data-key": "plan:" + path},
         ),
+        page_key("drift:" + path, RunState.run_now("DRIFT", Module["id"].to(str))),
+    )
+    apply = rx.fragment(
         rx.button(
             icon("play"),
             "Apply",
@@ -101,10 +109,13 @@ def _head() -> rx.Component:
             custom_attrs={"data-key": "apply:" + path},
             title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
         ),
-        _menu(),
         page_key("destroy:" + path, RunState.ask("DESTROY", Module["id"].to(str))),
-        page_key("drift:" + path, RunState.run_now("DRIFT", Module["id"].to(str))),
-        page_key("lock:" + path, ModuleActionState.ask_lock(True)),
+    )
+    acts = (
+        rx.cond(may("job.plan"), plan),
+        rx.cond(may("job.apply"), apply),
+        rx.cond(may("module.lock"), page_key("lock:" + path, ModuleActionState.ask_lock(True))),
+        rx.cond(may("job.plan", "module.lock", "module.write", "module.delete"), _menu()),
     )
     badge = rx.cond(
         Module["status"] != "",
@@ -117,7 +128,7 @@ def _head() -> rx.Component:
             rx.el.p(rx.foreach(Module["crumbs"].to(list[Pair]), _crumb), Module["name"], class_name="ry-mono"),
             about,
         ),
-        rx.el.div(rx.cond(SessionState.can_operate, acts), class_name="ry-acts"),
+        rx.el.div(*acts, class_name="ry-acts"),
         class_name="ry-head",
     )
 
@@ -183,7 +194,7 @@ def _pair(pair: rx.Var[Pair]) -> rx.Component:
 
 def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
     button = rx.button(icon(name), label, on_click=event, size="1", variant="surface", color_scheme="gray")
-    return rx.cond(SessionState.can_operate, button)
+    return rx.cond(may("module.write"), button)
 
 
 def _source() -> rx.Component:
@@ -290,7 +301,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             rx.el.small(ago(version.at), ", ", version.writer, ", ", version.size),
             class_name="grow",
         ),
-        rx.cond(SessionState.can_admin, acts),
+        rx.cond(may("state.text"), acts),
         key=number,
     )
 
@@ -346,7 +357,7 @@ def module_detail() -> rx.Component:
                 path_schedules(),
                 output_readers(),
             ],
-            [resources(), _source(), source_files(), _state()],
+            [resources(), _source(), source_files(), _state(), access_panel()],
         ),
         class_name="ry-stack ry-detail",
     )

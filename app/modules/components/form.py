@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
@@ -204,7 +204,7 @@ def _running() -> rx.Component:
         default_checked=State.values["can_apply_uploads"] == "on",
     )
     # Only admins allow it; anyone who edits the module may take it back.
-    may_choose = SessionState.can_admin | (State.values["can_apply_uploads"] == "on")
+    may_choose = may("module.guard") | (State.values["can_apply_uploads"] == "on")
     return _section(
         "Running",
         _text("labels", "Labels", "Only runners that have all of them take its jobs.", "gpu=true, zone=eu"),

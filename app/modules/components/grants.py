@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
 from app.ui.elements import ago
@@ -14,7 +14,7 @@ def _reader(reader: rx.Var[Reader]) -> rx.Component:
     label = "Stop " + reader["path"].to(str) + " from reading"
     revoke = unlink_button(label, "Revoke", State.revoke(reader["id"].to(str)))
     since = rx.el.small(ago(reader["since"].to(str)))
-    return linked_module(reader, since, action=rx.cond(SessionState.can_admin, revoke))
+    return linked_module(reader, since, action=rx.cond(may("state.write"), revoke))
 
 
 def _add() -> rx.Component:
@@ -47,9 +47,9 @@ def output_readers() -> rx.Component:
         ),
         rx.el.div(about, class_name="ry-pb mut"),
         rx.el.ul(rx.foreach(State.readers, _reader), class_name="ry-list"),
-        rx.cond(SessionState.can_admin, _add()),
+        rx.cond(may("state.write"), _add()),
         class_name="ry-panel",
         aria_label="Output access",
         custom_attrs={"data-testid": "output-readers"},
     )
-    return rx.cond(SessionState.can_admin | (State.readers.length() > 0), panel)
+    return rx.cond(may("state.write") | (State.readers.length() > 0), panel)

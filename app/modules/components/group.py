@@ -2,7 +2,8 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.access.panel import access_panel
+from app.frame.session import SessionState, may
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
@@ -36,8 +37,9 @@ def _acts() -> rx.Component:
     remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
     return rx.fragment(
         graph,
-        rx.cond(SessionState.can_operate, rx.fragment(edit, new)),
-        rx.cond(SessionState.can_admin & (Group["modules"].to(int) == 0), remove),
+        rx.cond(may("group.write"), edit),
+        rx.cond(may("module.write"), new),
+        rx.cond(may("group.delete") & (Group["modules"].to(int) == 0), remove),
     )
 
 
@@ -162,6 +164,9 @@ def group_detail() -> rx.Component:
             class_name="ry-head",
         ),
         set_panels(),
-        beside_rail([_runners(), _modules()], [path_variables(Group["path"].to(str)), path_schedules(), _inherited()]),
+        beside_rail(
+            [_runners(), _modules(), access_panel()],
+            [path_variables(Group["path"].to(str)), path_schedules(), _inherited()],
+        ),
         class_name="ry-stack ry-detail",
     )

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.modules.state.repository import RepositoryState
 from app.modules.view.repository import INHERIT
 from app.triggers.view.triggers import APPLY_MODES
@@ -81,7 +81,7 @@ def repository_dialogs() -> list[rx.Component]:
 
 def _note() -> rx.Component:
     """Explain why pushes plan nothing; with the button that accepts the new name of its folder."""
-    can_move = SessionState.can_operate & (Repository["moved_to"] != "")
+    can_move = may("module.write") & (Repository["moved_to"] != "")
     label = rx.fragment("Use ", Repository["moved_to"])
     move = rx.button(label, on_click=RepositoryState.ask_move(True), type="button", size="1", variant="surface")
     return rx.el.div(
@@ -96,7 +96,7 @@ def repository() -> rx.Component:
         rx.el.div(
             rx.el.h2("Repository"),
             rx.el.span(class_name="grow"),
-            rx.cond(SessionState.can_operate, change),
+            rx.cond(may("module.write"), change),
             rx.link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),

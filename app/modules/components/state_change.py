@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
 from app.ui.dialog import act_button, alert, cancel, dialog_acts
@@ -17,7 +17,7 @@ def change_button() -> rx.Component:
         icon("pencil"), "Change", on_click=State.show(True), size="1", variant="surface", color_scheme="gray"
     )
     is_possible = (ModulesState.module["backend"] != "own") & ~ModulesState.module["engine"].to(str).contains("Pulumi")
-    return rx.cond(SessionState.can_admin & is_possible, button)
+    return rx.cond(may("state.write") & is_possible, button)
 
 
 def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:

@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import reflex as rx
 
+from app.access.state import AccessState
 from app.frame.route import say_in_address
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
-from app.live.page import LivePage
+from app.live.page import RIGHTS, LivePage
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.dependencies import DependenciesState
 from app.modules.state.grants import ModuleGrantsState
@@ -59,9 +60,14 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 class ModulesState(LivePage, rx.State):
     """The page state of the modules page."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"modules", "groups", "provision_jobs", "worker_assignments", "module_git", "git_connections"}
-    )
+    TOPICS: ClassVar[frozenset[str]] = RIGHTS | {
+        "modules",
+        "groups",
+        "provision_jobs",
+        "worker_assignments",
+        "module_git",
+        "git_connections",
+    }
 
     nodes: list[Node] = []
     total: int = 0
@@ -156,7 +162,8 @@ class ModulesState(LivePage, rx.State):
     async def _open_panels(self, path: str) -> None:
         """Read a path's panels of other features together with the page: otherwise their buttons would act on another path."""
         work, variables = await self.get_state(WorkState), await self.get_state(PathVariablesState)
-        await asyncio.gather(work._open(path), variables._read(path))
+        access, who = await self.get_state(AccessState), await self._who()
+        await asyncio.gather(work._open(path), variables._read(path), access._open(path), who._ask_verbs(path))
 
     async def _read_module(self, module_id: str) -> None:
         answer = await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module_id})
@@ -179,10 +186,17 @@ class ModulesState(LivePage, rx.State):
         jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
+        if not changed.is_everything and changed.touches(RIGHTS):
+            await self._show_access()
         await self._show_tree(store)
         await self._show_group(store, self.group["path"])
         if self._full:
             self._assign("module", build_view(self._full, self._workers, self._assignments))
+
+    async def _show_access(self) -> None:
+        access = await self.get_state(AccessState)
+        if self.chosen:
+            await asyncio.gather(access._read(), (await self._who())._ask_verbs(access.path))
 
     async def _show_group(self, store: OrgStore, path: str) -> None:
         modules, runners = (store.live_queries.held(query(path)) for query in (_below_query, _runners_query))

@@ -22,6 +22,7 @@ __all__ = [
 
 ENTRIES = (
     ("members", "Members"),
+    ("roles", "Roles"),
     ("variables", "Variables"),
     ("job-identities", "Job identities"),
     ("cloud-identities", "Cloud identities"),

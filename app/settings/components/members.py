@@ -6,8 +6,9 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
+from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
-from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
+from app.settings.view.members import ROLES, MemberRow
 from app.ui.copy import copy_button
 from app.ui.dialog import dialog_acts, question
 from app.ui.elements import ago, secret
@@ -15,6 +16,7 @@ from app.ui.feedback import skeleton_rows
 from app.ui.form.elements import problem_line
 from app.ui.icons import icon
 from app.ui.table import cell, heads, table
+from app.ui.words import ROLE_WORDS
 
 State = MembersState
 
@@ -188,5 +190,6 @@ def members() -> rx.Component:
             admin_button("Invite", "user-plus", State.open_invite),
             or_problem(State, "Members", _body()),
         ),
-        dialogs=[_invite_dialog(), gone],
+        teams_panel(),
+        dialogs=[_invite_dialog(), gone, *team_dialogs()],
     )

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.state.personal_tokens import PersonalTokensState, TokenView
+from app.settings.state.personal_tokens import EVERYTHING, LIMITS, PersonalTokensState, TokenView
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
 from app.ui.elements import date, secret
@@ -15,6 +15,10 @@ State = PersonalTokensState
 
 def _expires(row: rx.Var[TokenView]) -> rx.Component:
     return rx.cond(row["is_live"], date(row["expires_at"].to(str)), rx.el.span("Expired", class_name="mut"))
+
+
+def _may(row: rx.Var[TokenView]) -> rx.Component:
+    return rx.el.span(row["limit"], custom_attrs={"data-testid": "limit"})
 
 
 def _revoke(row: rx.Var[TokenView]) -> rx.Component:
@@ -31,6 +35,7 @@ def _revoke(row: rx.Var[TokenView]) -> rx.Component:
 COLUMNS = (
     Column("Name", strong("name"), "n-a"),
     Column("Ends in", "hint", "mut ry-mono n-c"),
+    Column("May", _may, "mut wrap n-c"),
     Column("Created", moment("created_at", date), "mut num hide-s"),
     Column("Expires", _expires, "n-d"),
     Column("Last used", moment("last_used_at"), "r mut num hide-s"),
@@ -85,6 +90,16 @@ def _form() -> rx.Component:
         name="days",
         default_value="90",
     )
+    limit = rx.select.root(
+        rx.select.trigger(id="token-limit", aria_label="May"),
+        rx.select.content(*[rx.select.item(words, value=role) for role, words in LIMITS.items()]),
+        name="limit",
+        default_value=EVERYTHING,
+    )
+    path = rx.input(
+        id="token-path", name="path", placeholder="platform/prod", auto_complete="off", class_name="ry-mono",
+        custom_attrs={"spellCheck": "false"},
+    )  # fmt: skip
     problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "token-error"})
     return rx.form(
         rx.el.div(
@@ -93,6 +108,13 @@ def _form() -> rx.Component:
             class_name="ry-f ry-dialog-field",
         ),
         rx.el.div(rx.el.label("Expires", html_for="token-days"), days, class_name="ry-f ry-dialog-field"),
+        rx.el.div(rx.el.label("May", html_for="token-limit"), limit, class_name="ry-f ry-dialog-field"),
+        rx.el.div(
+            rx.el.label("At a group or module", html_for="token-path"),
+            path,
+            rx.el.small("If empty, everywhere. Elsewhere it only reads."),
+            class_name="ry-f ry-dialog-field",
+        ),
         rx.cond(State.error != "", problem),
         dialog_acts(cancel(State.set_open(False)), act_button("Create", type="submit")),
         on_submit=State.create,

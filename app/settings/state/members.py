@@ -9,13 +9,14 @@ from app.live.page import LivePage
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
+from app.settings.state.teams import TeamsState
 from app.settings.view.members import ROLES, MemberRow, Removal, build_removal, build_rows, check_email
 
 
 class MembersState(LivePage, rx.State):
     """The members, and the dialog that invites."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"memberships", "invitations"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"memberships", "invitations", "teams", "team_members"})
 
     rows: list[MemberRow] = []
     is_inviting: bool = False
@@ -30,11 +31,13 @@ class MembersState(LivePage, rx.State):
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_inviting, self.invited_id, self.removing = False, "", ""
+        (await self.get_state(TeamsState))._close()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         mine = (Filter("org_id", "eq", store.org_id),)
         members = (await self._select("memberships", Query(filters=mine, limit=1000))).rows
         invited = (await self._select("invitations", Query(filters=mine, order="created_at", limit=1000))).rows
+        await (await self.get_state(TeamsState))._read(members)
         who = await self._who()
         sign_ins = await self._rpc("member_sign_ins", {"p_org": store.org_id}) if who.can_admin else []
         rows = build_rows(members, invited, sign_ins, who.user_id, who.role, datetime.now(UTC))

@@ -6,9 +6,25 @@ import reflex as rx
 
 from app.frame.session import AppState
 from app.project.errors import AppError
+from app.project.models import Row
 from wire.tokens import make_personal_token
 
 DAYS = ("30", "90", "365")
+EVERYTHING = "everything"
+# A token with one of these roles may do at most what the role may.
+LIMITS = {
+    EVERYTHING: "Everything that I may do",
+    "viewer": "Read",
+    "planner": "Read and plan",
+    "approver": "Read and approve",
+    "operator": "Operate",
+    "admin": "Administer",
+}
+
+
+def _limit(row: Row) -> str:
+    words = LIMITS[row["role"] or EVERYTHING]
+    return f"{words} at {row['path']}" if row["path"] else words
 
 
 class TokenView(TypedDict):
@@ -17,6 +33,7 @@ class TokenView(TypedDict):
     id: str
     name: str
     hint: str
+    limit: str
     is_live: bool
     created_at: str
     expires_at: str
@@ -42,8 +59,9 @@ class PersonalTokensState(AppState, rx.State):
     async def _read(self) -> None:
         names = ("id", "name", "hint", "created_at", "expires_at", "last_used_at")
         found = await self._rpc("my_personal_tokens")
+        limits = {row["id"]: _limit(row) for row in found}
         self.rows = [
-            {**{name: str(row[name] or "") for name in names}, "is_live": row["is_live"]}  # type: ignore[typeddict-item]
+            {**{name: str(row[name] or "") for name in names}, "limit": limits[row["id"]], "is_live": row["is_live"]}  # type: ignore[typeddict-item]
             for row in found
         ]
 
@@ -59,8 +77,10 @@ class PersonalTokensState(AppState, rx.State):
         if not name or days not in DAYS:
             self.error = "A token needs a name."
             return None
+        role, path = str(form.get("limit") or EVERYTHING), str(form.get("path") or "").strip().strip("/")
         token = make_personal_token()
         args = {"p_name": name, "p_token_hash": token.hash, "p_hint": token.hint, "p_days": int(days)}
+        args |= {"p_role": None if role == EVERYTHING else role, "p_path": path}
         try:
             made = await self._rpc("create_personal_token", args)
             await self._read()

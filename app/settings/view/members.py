@@ -8,12 +8,6 @@ from typing import Any, TypedDict
 Row = Mapping[str, Any]
 
 ROLES = ("owner", "admin", "operator", "viewer")
-ROLE_WORDS = {
-    "owner": "Everything, and the organisation itself.",
-    "admin": "Runners, members, identities, states.",
-    "operator": "Runs, approves and cancels jobs, edits modules.",
-    "viewer": "Sees everything, changes nothing.",
-}
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
@@ -62,14 +62,13 @@ def work_buttons() -> rx.Component:
         )
 
     destroy = rx.fragment(button("flame", "Destroy all", State.ask("DESTROY"), "red"), _ask_destroy())
-    acts = rx.fragment(
-        button("file-search", "Plan all", State.start("PLAN")),
-        button("play", "Apply all in order", State.ask("APPLY")),
-        button("search-check", "Check all for drift", State.start("DRIFT")),
-        rx.cond(SessionState.can_admin, destroy),
-        _ask_apply(),
+    apply = rx.fragment(button("play", "Apply all in order", State.ask("APPLY")), _ask_apply())
+    return rx.fragment(
+        rx.cond(may("job.plan"), button("file-search", "Plan all", State.start("PLAN"))),
+        rx.cond(may("job.apply"), apply),
+        rx.cond(may("job.plan"), button("search-check", "Check all for drift", State.start("DRIFT"))),
+        rx.cond(may("job.destroy"), destroy),
     )
-    return rx.cond(SessionState.can_operate, acts)
 
 
 def _failure(one: rx.Var[FailureView]) -> rx.Component:
@@ -118,8 +117,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
     acts = rx.el.div(
-        rx.cond(row["can_retry"], retry),
-        rx.cond(row["is_running"], cancel),
+        rx.cond(row["can_retry"] & may("job.plan"), retry),
+        rx.cond(row["is_running"] & may("job.cancel"), cancel),
         class_name="ry-acts",
         style={"flex_wrap": "nowrap"},
     )
@@ -134,7 +133,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
             rx.el.span(class_name="grow"),
             rx.cond(row["review_href"] != "", review),
             # An empty row of buttons would leave its gap.
-            rx.cond(SessionState.can_operate & (row["can_retry"] | row["is_running"]), acts),
+            rx.cond(may("job.plan", "job.cancel") & (row["can_retry"] | row["is_running"]), acts),
             class_name="ry-ph wrap",
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),

@@ -14,6 +14,7 @@ from reflex_base.components.component import BaseComponent
 from reflex_components_core.core.cond import Cond
 
 from app.app import PAGES as ROUTES
+from app.frame.session import OPERATORS_MAY
 from stack.settings import PROJECT
 
 RANKS = ("viewer", "operator", "admin", "owner")
@@ -181,3 +182,25 @@ def test_the_walk_finds_the_actions_of_the_pages() -> None:
     found = {name for page in PAGES.values() for event, _ in offers(page.build()) for name in needed(event)}
     assert {"drain_worker", "set_worker_disabled", "register_worker", "enqueue_job", "approve_job"} <= found
     assert {"rotate_worker_token", "remove_worker", "update_worker", "cancel_job", "resolve_attention"} <= found
+
+
+def test_the_verbs_of_the_pages_are_those_of_the_database() -> None:
+    text = (PROJECT / "docs" / "reference" / "permissions.md").read_text()
+    least = {
+        verb: role
+        for role, verbs in re.findall(r"^\| (viewer|operator|admin|owner) \| (.*) \|$", text, re.MULTILINE)
+        for verb in re.findall(r"`([a-z._]+)`", verbs)
+    }
+    asked = {
+        verb.value
+        for path in (PROJECT / "app").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "may"
+        for verb in call.args
+        if isinstance(verb, ast.Constant)
+    }
+    assert len(asked) > 10
+    assert {verb: least.get(verb) for verb in asked} == {
+        verb: "operator" if verb in OPERATORS_MAY else "admin" for verb in asked
+    }
+    assert asked >= OPERATORS_MAY

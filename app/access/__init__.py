@@ -1,0 +1,1 @@
+"""Access: who may do what at a path, for the pages of groups and modules."""

@@ -1,0 +1,122 @@
+"""Teams: members that get roles together; the page of members reads them."""
+
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.live.item_form import OpenForm
+from app.project.models import Filter, Query, Row
+
+
+class TeamView(TypedDict):
+    """A team as the table shows it."""
+
+    id: str
+    name: str
+    members: list[str]
+    count: int
+    since: str
+
+
+class Person(TypedDict):
+    """Somebody who may be put into a team."""
+
+    id: str
+    email: str
+
+
+def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
+    """Show each team with the ids of its members."""
+    ids = {str(team["id"]): [str(row["user_id"]) for row in places if row["team_id"] == team["id"]] for team in teams}
+    return [
+        {
+            "id": key,
+            "name": str(team["name"]),
+            "members": ids[key],
+            "count": len(ids[key]),
+            "since": str(team["created_at"]),
+        }
+        for team in teams
+        for key in (str(team["id"]),)
+    ]
+
+
+class TeamsState(OpenForm, rx.State):
+    """The table, the form that creates one, and the one whose members are being chosen."""
+
+    rows: list[TeamView] = []
+    people: list[Person] = []
+    chosen: TeamView = {"id": "", "name": "", "members": [], "count": 0, "since": ""}
+    removing: str = ""
+    removing_name: str = ""
+    is_choosing: bool = False
+
+    def _close(self) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing, self.is_choosing = False, "", False
+
+    async def _read(self, members: list[Row]) -> None:
+        mine = (Filter("org_id", "eq", await self._org_id()),)
+        teams = await self._select_all("teams", Query(filters=mine, order="name"))
+        places = await self._select_all("team_members", Query(filters=mine, order="team_id,user_id"))
+        self._assign("rows", build_teams(teams, places))
+        people = sorted(members, key=lambda row: str(row["email"]))
+        self._assign("people", [{"id": str(row["user_id"]), "email": str(row["email"])} for row in people])
+        self._assign("chosen", self._find(self.chosen["id"]) or self.chosen)
+
+    def _find(self, key: str) -> TeamView | None:
+        return next((row for row in self.get_value("rows") if row["id"] == key), None)
+
+    @rx.event
+    def add(self) -> None:
+        """Open an empty form."""
+        self._draw_form()
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Create the team; the page reads it with the wake-up that follows."""
+        if not self.is_open:
+            return None
+        name = str(form.get("name") or "")
+        await self._rpc("create_team", {"p_org": await self._org_id(), "p_name": name})
+        self.is_open = False
+        return rx.toast.success(f"Created {name}", description="Choose its members in its menu.")
+
+    @rx.event
+    def choose(self, key: str) -> None:
+        """Choose the members of a team."""
+        found = self._find(key)
+        if found is not None:
+            self.chosen, self.is_choosing = found, True
+
+    @rx.event
+    def close(self) -> None:
+        """Close that list; each tick was saved at once."""
+        self.is_choosing = False
+
+    @rx.event
+    async def put(self, user: str, is_member: bool) -> None:
+        """Put a member into the team, or take them out."""
+        args = {"p_team": self.chosen["id"], "p_user": user, "p_is_member": is_member}
+        await self._rpc("set_team_member", args)
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a team is deleted."""
+        found = self._find(key)
+        if found is not None:
+            self.removing, self.removing_name = key, found["name"]
+
+    @rx.event
+    def keep(self) -> None:
+        """Delete no team."""
+        self.removing = ""
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Delete the team."""
+        gone, self.removing = self.removing, ""
+        if not gone:
+            return None
+        await self._rpc("delete_team", {"p_team": gone})
+        return rx.toast.success(f"Deleted {self.removing_name}")

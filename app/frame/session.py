@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import reflex as rx
 
@@ -198,7 +198,7 @@ def may(*verbs: str) -> Any:
     """Whether the viewer may do one of these at the path that the page shows: by their role, or by one given there."""
     by_role = SessionState.can_operate if OPERATORS_MAY.intersection(verbs) else SessionState.can_admin
     for verb in verbs:
-        by_role |= SessionState.verbs.contains(verb)
+        by_role |= cast("Any", SessionState.verbs).contains(verb)
     return by_role
 
 

@@ -450,26 +450,30 @@ $$;
 create table private.delegations (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null,
-  xid xid8 not null default pg_current_xact_id()
+  xid xid8 not null default pg_current_xact_id(),
+  claims jsonb
 );
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
 -- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_id pg_catalog.uuid;
+  v_restored bigint;
 begin
   if p_user is null then
-    delete from private.delegations where xid = pg_current_xact_id();
-    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    with ended as (delete from private.delegations where xid = pg_current_xact_id() returning claims)
+    select count(set_config('request.jwt.claims', coalesce(e.claims::pg_catalog.text, ''), true)) into v_restored
+    from ended as e where e.claims ->> 'delegation' is null;
     return;
   end if;
-  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  insert into private.delegations (user_id, claims) values (p_user, private.jwt()) returning id into v_id;
   perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
     v_id)::pg_catalog.text, true);
 end;
@@ -4284,6 +4288,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
   'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
+('QUEUED', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
 ('CLAIMED', 'PROCESSING', 'started', 'The runner reported its first phase.'),
 ('CLAIMED', 'QUEUED', 'returned', 'The runner gave it back before it began.'),
@@ -4368,13 +4373,30 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
+-- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
+create function private.delete_jobs(p_jobs bigint[]) returns integer
+language plpgsql set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_from pg_catalog.date;
+  v_until pg_catalog.date;
+begin
+  -- An attempt's day is between the request and the last claim.
+  select (min(j.created_at) at time zone 'utc')::pg_catalog.date, max(j.log_day) into v_from, v_until
+  from public.provision_jobs as j where j.id = any (p_jobs);
+  delete from public.job_log_chunks as c where c.log_day between v_from and v_until and c.job_id = any (p_jobs);
+  delete from public.job_events as e where e.job_id = any (p_jobs);
+  delete from public.provision_jobs as j where j.id = any (p_jobs);
+  return cardinality(p_jobs);
+end;
+$$;
+
 -- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
+  perform private.delete_jobs(array(select j.id from public.provision_jobs as j where j.org_id = old.id));
   delete from public.job_events where org_id = old.id;
-  delete from public.job_log_chunks where org_id = old.id;
   execute format('drop sequence if exists private.job_numbers_%s', translate(old.id::pg_catalog.text, '-', '_'));
   return old;
 end;
@@ -5344,6 +5366,7 @@ begin
     case when v_version.body::pg_catalog.jsonb ? 'serial'
     then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
     else v_version.body end, v_version.job_id, v_version.attempt);
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -5413,6 +5436,7 @@ begin
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
     private.caller_label(v_module.org_id));
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -6569,6 +6593,7 @@ begin
     v_body := jsonb_set(v_body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial))::pg_catalog.text;
   end if;
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
+  perform private.drop_outdated_applies(v_kept.org_id, v_kept.module_id, true);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
     format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
@@ -8548,7 +8573,10 @@ create unique index variables_current_idx on public.variables (org_id, path, kin
 create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
-grant select on public.variables to authenticated, service_role;
+-- Values are in the answers of calls, which leave out the sealed ones.
+grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, key_id, version, created_by,
+  created_by_label, created_at, ended_at) on public.variables to authenticated;
+grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
@@ -8885,6 +8913,26 @@ create trigger end_variables after delete on public.groups
 create trigger end_variables after update of deleted_at on public.modules
   for each row when (old.deleted_at is null and new.deleted_at is not null)
   execute function private.end_variables_of_removed();
+
+create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
+returns jsonb language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  if p_with_sealed then
+    perform private.need('variable.write', p_org, p_path);
+  end if;
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
+      else '{}' end order by v.path, v.kind, v.name)
+    from public.variables as v
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+end;
+$$;
+comment on function private.list_variables is
+  'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. '
+  'A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. '
+  'Members.';
+grant execute on function private.list_variables to authenticated;
 
 -- ## which value wins
 
@@ -10528,15 +10576,17 @@ begin
 end;
 $$;
 
--- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
+-- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
+-- caller that holds the state's lock.
+create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
+  where j.org_id = p_org and j.module_id = p_module
+    and (j.status = 'AWAITING_APPROVAL' or j.status = 'QUEUED' and p_is_locked)
+    and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -10572,7 +10622,7 @@ begin
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job, v_job.module_id);
+    perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
@@ -10581,7 +10631,7 @@ begin
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job, m)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
@@ -17186,11 +17236,11 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
-  -- that went back by less leaves what was due alone, so that nothing runs twice.
+  -- A clock that was ahead and was set back has left schedules waiting for that time: they are counted again from now.
+  -- A correction of minutes does not count, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
-  where s.is_on and s.last_run_at > now() + interval '1 day';
+  where s.is_on and s.last_run_at > now() + interval '5 minutes';
   for v_schedule in
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
       limit 200 for update skip locked
@@ -17883,8 +17933,10 @@ begin
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
   end if;
-  return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
-    is null or d.status = p_status)),
+  return jsonb_build_object('total', (
+      select count(*) from (
+        select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
+      where p_status is null or d.status = p_status),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
     'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
       coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
@@ -17896,7 +17948,7 @@ begin
 end;
 $$;
 comment on function private.list_deliveries is
-  'Messages, newest first, with status, attempt and what comes next. Admins.';
+  'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function private.list_deliveries to authenticated;
 
 create function private.redeliver(p_delivery bigint) returns jsonb
@@ -20412,7 +20464,12 @@ language sql stable security definer set search_path = '' as $$
     'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+        select d.status, count(*) as n from (
+          (select p.status from public.deliveries as p where p.status = 'PENDING' limit 10000)
+          union all
+          select r.status from (select * from public.deliveries as l order by l.id desc limit 10000) as r
+          where r.status <> 'PENDING'
+        ) as d group by d.status) as c),
     'organizations', (select count(*) from public.organizations))
 $$;
 comment on function private.installation_metrics is
@@ -20444,6 +20501,18 @@ comment on function private.open_transactions is
   'Service key only.';
 grant execute on function private.open_transactions to service_role;
 
+-- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
+-- written to the disk, and leave nothing there.
+create function private.write_fault() returns text
+language plpgsql stable set search_path = '' set work_mem = '64kB' as $$
+begin
+  perform count(*) from generate_series(1, 10000);
+  return case when current_setting('default_transaction_read_only') = 'on' then 'the database is read-only' end;
+exception
+  when others then return sqlerrm;
+end;
+$$;
+
 create function private.installation_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
   select jsonb_build_object(
@@ -20453,6 +20522,7 @@ language sql stable security definer set search_path = '' as $$
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
     'swept_seconds_ago', private.swept_seconds_ago(),
+    'write_fault', private.write_fault(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
@@ -20461,8 +20531,8 @@ language sql stable security definer set search_path = '' as $$
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
-  'installed. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
+  'what is published and installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -20870,37 +20940,69 @@ begin
 end;
 $$;
 
--- Removes rows that are past their time; makes log partitions ahead.
-create function private.remove_old_rows() returns boolean
+-- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
+-- that one that fails stops no other.
+create function private.remove_old_rows(p_part text) returns integer
 language plpgsql set search_path = '' as $$
+declare
+  v_count integer;
 begin
-  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
-  delete from private.sessions where ended_at < now() - interval '7 days';
-  delete from private.rate_limits where window_started_at < now() - interval '1 day';
-  delete from private.wake_ups where sent_at < now() - interval '1 hour';
-  delete from private.worker_ticks where at < now() - interval '31 days';
-  -- A part at a time: each may have 32 MiB.
-  delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
-    select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
-    order by o.created_at limit 200);
-  delete from private.uploads where created_at < now() - interval '1 hour';
-  -- Plans expire after the same time; names and versions stay as long as jobs do.
-  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
-  delete from public.variables where ended_at < now() - interval '430 days';
-  delete from public.job_sets where finished_at < now() - interval '90 days';
-  delete from public.deliveries where finished_at < now() - interval '30 days';
-  delete from public.git_deliveries where received_at < now() - interval '30 days';
-  delete from private.git_authors where seen_at < now() - interval '400 days';
-  -- Stored by a person: the text is among the versions of the state.
-  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
-  -- The oldest have the lowest numbers.
-  delete from public.worker_events as e using (
-    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '400 days';
-  delete from public.audit_events as e using (
-    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '730 days';
-  return true;
+  case p_part
+    when 'log_days' then
+      perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
+    when 'old_sessions' then
+      delete from private.sessions where ended_at < now() - interval '7 days';
+    when 'old_limits' then
+      delete from private.rate_limits where window_started_at < now() - interval '1 day';
+    when 'old_wake_ups' then
+      delete from private.wake_ups where sent_at < now() - interval '1 hour';
+    when 'old_ticks' then
+      delete from private.worker_ticks where at < now() - interval '31 days';
+    when 'old_artifacts' then
+      -- Each may have 32 MiB.
+      delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
+        select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
+        order by o.created_at limit 200);
+    when 'old_uploads' then
+      delete from private.uploads where created_at < now() - interval '1 hour';
+    when 'old_values' then
+      -- Plans expire after the same time; names and versions stay as long as jobs do.
+      update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+    when 'old_variables' then
+      delete from public.variables where ended_at < now() - interval '430 days';
+    when 'old_sets' then
+      delete from public.job_sets where finished_at < now() - interval '90 days';
+    when 'old_deliveries' then
+      delete from public.deliveries where finished_at < now() - interval '30 days';
+    when 'old_git_deliveries' then
+      delete from public.git_deliveries where received_at < now() - interval '30 days';
+    when 'old_authors' then
+      delete from private.git_authors where seen_at < now() - interval '400 days';
+    when 'old_states' then
+      -- Stored by a person: the text is among the versions of the state.
+      update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+    when 'old_runner_events' then
+      -- The oldest have the lowest numbers.
+      delete from public.worker_events as e using (
+        select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '400 days';
+    when 'old_audit_events' then
+      delete from public.audit_events as e using (
+        select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '730 days';
+    when 'old_cron_runs' then
+      -- pg_cron, where there is one, keeps every run of the sweep's schedule.
+      if to_regclass('cron.job_run_details') is not null then
+        execute $sql$
+          delete from cron.job_run_details as d where d.runid in (
+            select r.runid from cron.job_run_details as r
+            where r.jobid in (select j.jobid from cron.job as j where j.jobname = 'runyard-sweep')
+            order by r.runid limit 5000) and coalesce(d.end_time, d.start_time) < now() - interval '7 days'
+        $sql$;
+      end if;
+  end case;
+  get diagnostics v_count = row_count;
+  return v_count;
 end;
 $$;
 
@@ -20941,12 +21043,11 @@ begin
 end;
 $$;
 
--- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
--- decided about stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
+-- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
+-- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
 create function private.delete_old_jobs() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := array(
+language sql set search_path = '' as $$
+  select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
       select k.id from public.provision_jobs as k
@@ -20954,39 +21055,77 @@ declare
         select from private.kept_states as s
         where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
       order by k.finished_at limit 1000
-    ) as j limit 1000) || array(
+    ) as j limit 1000))
+  + private.delete_jobs(array(
     select j.id from public.provision_jobs as j where j.target_connection_id is not null
-      and j.finished_at < now() - interval '1 day' limit 1000);
-begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
-  return cardinality(v_jobs);
-end;
+      and j.finished_at < now() - interval '1 day' limit 1000))
 $$;
 
--- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
--- from running: it is undone alone, and the next sweep tries again.
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
 create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[] := array(
+  v_count integer := private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
-    where o.deleted_at is not null limit 1000);
+    where o.deleted_at is not null limit 1000));
 begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
   delete from public.organizations as o where o.deleted_at is not null and not exists (
     select from public.provision_jobs as j where j.org_id = o.id);
-  return cardinality(v_jobs);
+  return v_count;
 end;
 $$;
 
-create function private.sweep_part(p_name text) returns jsonb
+-- ## the parts, and their drivers
+
+-- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
+-- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
+-- another sweep is at a part.
+create function private.begin_sweep() returns text[]
 language plpgsql set search_path = '' as $$
 begin
-  return jsonb_build_object(p_name, case p_name
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return '{}';
+  end if;
+  return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed', 'swept', 'scheduled', 'polled', 'placed', 'promoted',
+      'rollouts', 'woken']
+    || array(
+      select p.name from unnest(array['log_days', 'old_sessions', 'old_limits', 'old_wake_ups', 'old_ticks',
+        'old_artifacts', 'old_uploads', 'old_values', 'old_variables', 'old_sets', 'old_deliveries',
+        'old_git_deliveries', 'old_authors', 'old_states', 'old_runner_events', 'old_audit_events', 'old_cron_runs',
+        'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+        'forgotten_instances', 'removed_modules', 'forgotten_lanes', 'dropped_log_days']) with ordinality as p (name, n)
+      where private.is_due(p.name, case p.name when 'deleted_log_chunks' then interval '30 minutes'
+        else interval '5 minutes' end)
+      order by p.n);
+end;
+$$;
+
+-- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
+create function private.note_swept(p_is_whole boolean) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  if p_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
+  end if;
+  return p_is_whole;
+end;
+$$;
+
+-- One part of the sweep; its count, named like the part, is added to what was done before. A part that fails or takes
+-- too long must not keep the others from running: it is undone alone, and the next sweep, or housekeeping, tries again.
+create function private.sweep_part(p_name text, p_done jsonb) returns jsonb
+language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+declare
+  v_count pg_catalog.jsonb;
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return p_done || jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  v_count := case p_name
     when 'lost' then to_jsonb(private.sweep_leases())
     when 'unheard' then to_jsonb(private.sweep_updates())
     when 'offline' then to_jsonb(private.sweep_workers())
@@ -20995,59 +21134,49 @@ begin
     when 'expired' then to_jsonb(private.sweep_approvals())
     when 'ended' then to_jsonb(private.sweep_sessions())
     when 'removed' then to_jsonb(private.sweep_removals())
+    when 'swept' then to_jsonb(private.note_swept(not p_done ?| array['failed', 'skipped']))
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
     when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
-    when 'removed_rows' then to_jsonb(private.remove_old_rows())
-    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
-    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
-      then private.delete_old_logs() else 0 end)
+    when 'deleted_log_chunks' then to_jsonb(private.delete_old_logs())
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
     when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
-    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    else to_jsonb(private.remove_old_rows(p_name)) end;
+  -- A full batch: there is more, which the next sweep removes.
+  if jsonb_typeof(v_count) = 'number' and v_count::integer >= 1000 then
+    delete from private.clocks as c where c.name = p_name;
+  end if;
+  return p_done || jsonb_build_object(p_name, v_count);
 exception
   when query_canceled or others then
     raise warning 'sweep, %: %', p_name, sqlerrm;
-    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
+    return p_done || jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
+-- All parts in one transaction, for a driver that can only call a function. Locks are held until its end.
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
+language plpgsql security definer set search_path = '' as $$
 declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;
-  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
-  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+  if v_parts = '{}' then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  -- Leases come first: whatever else takes long, a lost job is found.
-  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
-    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
-    v_done := v_done || private.sweep_part(v_part);
+  foreach v_part in array v_parts loop
+    v_done := private.sweep_part(v_part, v_done);
   end loop;
-  v_is_whole := not v_done ? 'failed';
-  -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'promoted', 'rollouts', 'woken']
-    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
-      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
-    v_done := v_done || private.sweep_part(v_part);
-  end loop;
-  -- A sweep in which leases, pauses or sessions failed is one that has not run.
-  if v_is_whole then
-    perform private.note_alive();
-    insert into private.clocks (name, ran_at) values ('swept', now())
-    on conflict (name) do update set ran_at = excluded.ran_at;
-  end if;
   return v_done;
 end;
 $$;
@@ -21055,6 +21184,24 @@ comment on function private.sweep is
   'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
+
+-- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
+-- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
+create procedure private.sweep_in_parts(inout p_done jsonb default '{}')
+language plpgsql as $$
+declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
+  v_part pg_catalog.text;
+begin
+  commit;
+  foreach v_part in array v_parts loop
+    p_done := private.sweep_part(v_part, p_done);
+    commit;
+  end loop;
+end;
+$$;
+comment on procedure private.sweep_in_parts is
+  'As private.sweep, and commits after each part. For the owner of the database; outside of a transaction.';
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
 create function private.swept_seconds_ago() returns integer
@@ -21077,7 +21224,7 @@ $$;
 do $$
 begin
   if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
-    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'call private.sweep_in_parts()') $cron$;
   end if;
 end;
 $$;
@@ -21415,7 +21562,7 @@ grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
-comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and installed. Service key only.';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -21470,7 +21617,7 @@ grant execute on function public.list_access to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
-comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next. Admins.';
+comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
@@ -21557,6 +21704,11 @@ create function public.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variable_users(p_variable);\nend\n';
 comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. Members.';
 grant execute on function public.list_variable_users to authenticated;
+
+create function public.list_variables(p_org uuid, p_path text default null::text, p_with_sealed boolean default false) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variables(p_org, p_path, p_with_sealed);\nend\n';
+comment on function public.list_variables is 'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. Members.';
+grant execute on function public.list_variables to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_worker_tokens(p_worker);\nend\n';

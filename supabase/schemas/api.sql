@@ -276,7 +276,7 @@ grant execute on function public.identity_trust_policies to authenticated;
 
 create function public.installation_health() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
-comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and installed. Service key only.';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -331,7 +331,7 @@ grant execute on function public.list_access to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
-comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next. Admins.';
+comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb

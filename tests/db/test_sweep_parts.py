@@ -63,7 +63,7 @@ def test_nobody_waits_for_a_part_that_is_over(fresh_world: World) -> None:
 
 
 def test_old_days_are_dropped_last(fresh_world: World) -> None:
-    """Where all parts are one transaction, the lock on all logs is held for the shortest time."""
+    """The lock on all logs is held for the shortest time even when all parts are one transaction."""
     assert fresh_world.owner.one("select private.begin_sweep()")[-1] == "dropped_log_days"
 
 

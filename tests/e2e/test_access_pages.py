@@ -171,7 +171,7 @@ def test_teams_and_roles_are_made_and_given(product: Product, open_as: Opened) -
     page.get_by_role("menuitem", name="Delete").click()
     button(page, "Delete team").click()
     expect(row).to_have_count(0)
-    # With the team its roles are gone, in the open page too.
+    # The roles of a team end with it, in the open page too.
     expect(button(theirs, "Apply")).to_have_count(0)
 
 

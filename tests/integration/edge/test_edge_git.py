@@ -151,7 +151,7 @@ def test_a_form_with_the_event_is_read(edge: Edge, person: Person) -> None:
 
 
 def test_the_text_of_a_comment_is_not_read_as_an_event(edge: Edge, person: Person) -> None:
-    """Whoever reads a repository's deliveries has bodies with right signatures, and can write comments."""
+    """A reader of a repository's deliveries has bodies with right signatures, and can write comments."""
     there = Connected(edge, person, "github")
     other = webhooks.comment_body("/runyard confirm").decode()
     body = webhooks.comment_body(f"&{httpx.QueryParams({'payload': other})}&")

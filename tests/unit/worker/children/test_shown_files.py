@@ -14,5 +14,7 @@ __all__ = ["place"]
 def test_a_file_that_a_variable_of_the_runner_names_is_shown(place: Place, tmp_path: Path, name: str) -> None:
     named = tmp_path / "authority.pem"
     named.write_text("x")
-    view = View(place.settings("[]"), {**place.environ("[]"), name: str(named)})
-    assert ("ro", str(named), str(named)) in view.mounts(place.root, for_git=True)
+    environ = {**place.environ("[]"), name: str(named)}
+    assert ("ro", str(named), str(named)) in View(place.settings("[]"), environ).mounts(
+        place.root, environ, for_git=True
+    )

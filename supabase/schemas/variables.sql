@@ -418,9 +418,9 @@ begin
 end;
 $$;
 comment on function private.list_variables is
-  'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. '
-  'A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. '
-  'Members.';
+  'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its '
+  'value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for '
+  'operators. Members.';
 grant execute on function private.list_variables to authenticated;
 
 -- ## which value wins

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.db.test_sql_checks import MIGRATIONS
 from tests.db.world import TOKEN_HASH, Caller, Organization, World, refused
+from tests.support.schemas import schema_files
 
 Ask = Callable[[Organization], Any]
 # Letters of a message that a test must name, where it does not name all of what never changes in it.
@@ -382,7 +382,7 @@ REFUSAL = re.compile(r"private\.fail\('(RY\d{3})',\s*(?:format\(\s*)?'((?:[^']|'
 
 def refusals() -> set[str]:
     """The messages of all refusals, with %s where something is filled in."""
-    texts = [file.read_text() for file in MIGRATIONS]
+    texts = [file.read_text() for file in schema_files()]
     found = [message for text in texts for _, message in REFUSAL.findall(text)]
     assert len(found) == sum(text.count("perform private.fail(") for text in texts), (
         "a refusal is written in another way"

@@ -5281,31 +5281,19 @@ REVOKE ALL ON PROCEDURE "private"."sweep_in_parts"(jsonb) FROM PUBLIC;
 
 GRANT EXECUTE ON PROCEDURE "private"."sweep_in_parts"(jsonb) TO "postgres";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."ended_git_logins" TO "postgres";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."git_authors" TO "postgres";
-
 GRANT SELECT ON TABLE "public"."role_bindings" TO "authenticated";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "public"."role_bindings" TO "postgres";
 
 GRANT SELECT ON TABLE "public"."role_bindings" TO "service_role";
 
 GRANT SELECT ON TABLE "public"."roles" TO "authenticated";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "public"."roles" TO "postgres";
-
 GRANT SELECT ON TABLE "public"."roles" TO "service_role";
 
 GRANT SELECT ON TABLE "public"."team_members" TO "authenticated";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "public"."team_members" TO "postgres";
-
 GRANT SELECT ON TABLE "public"."team_members" TO "service_role";
 
 GRANT SELECT ON TABLE "public"."teams" TO "authenticated";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "public"."teams" TO "postgres";
 
 GRANT SELECT ON TABLE "public"."teams" TO "service_role";
 
@@ -5364,14 +5352,6 @@ GRANT SELECT ("path") ON TABLE "public"."variables" TO "authenticated";
 REVOKE ALL ("version") ON TABLE "public"."variables" FROM "authenticated";
 
 GRANT SELECT ("version") ON TABLE "public"."variables" TO "authenticated";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."placeable_members" TO "postgres";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."promotable_jobs" TO "postgres";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."role_verbs" TO "postgres";
-
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."verbs" TO "postgres";
 
 ALTER TABLE "private"."personal_tokens" ADD CONSTRAINT "personal_tokens_path_check" CHECK (((path = ''::text) OR private.is_path(path)));
 

@@ -172,7 +172,7 @@ def test_a_comment_whose_first_event_is_not_kept_any_more_starts_nothing(site: S
     assert say(site, "help", id=5, created_at=written).startswith("DONE")
     assert say(site, "help", id=5, created_at=written) == "IGNORED: The comment was read before."
     world.owner.connection.execute("update git_deliveries set received_at = now() - interval '31 days'")
-    world.owner.connection.execute("select private.remove_old_rows()")
+    world.owner.connection.execute("select private.remove_old_rows('old_git_deliveries')")
     old = (now - timedelta(days=30)).isoformat()
     assert say(site, "help", id=5, created_at=old).startswith("IGNORED: The comment is older than events are kept.")
 

@@ -59,11 +59,11 @@ def test_the_sweep_is_scheduled_where_pg_cron_is(bare_database: Database) -> Non
     """No pg_cron exists here: a row in the catalogue and a function that records its call replace it."""
     admin = bare_database.connect("supabase_admin")
     admin.execute(
-        "create schema cron; grant usage on schema cron to postgres; create table cron.job (name text, schedule text, command text)"
+        "create schema cron; grant usage on schema cron to postgres; create table cron.job (name text primary key, schedule text, command text)"
     )
     admin.execute(
         "create function cron.schedule(text, text, text) returns bigint language sql security definer"
-        " as 'insert into cron.job values ($1, $2, $3) returning 1::bigint'"
+        " as 'insert into cron.job values ($1, $2, $3) on conflict (name) do update set command = excluded.command returning 1::bigint'"
     )
     admin.execute("set allow_system_table_mods = on")
     admin.execute(

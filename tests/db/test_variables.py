@@ -227,7 +227,7 @@ def test_replaced_values_expire_and_names_stay(world: World, org: Organization, 
     world.owner.connection.execute(
         "update public.variables set ended_at = ended_at - interval '31 days' where org_id = %s", [org.id]
     )
-    world.owner.connection.execute("select private.remove_old_rows()")
+    world.owner.connection.execute("select private.remove_old_rows('old_values')")
     assert world.owner.rows("select value from public.variables where org_id = %s order by version", org.id) == [
         None,
         2,

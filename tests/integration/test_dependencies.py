@@ -158,9 +158,6 @@ def test_commands_show_and_change_the_graph(bench: Bench, terminal: Terminal, mo
         "└─ net/right",
         "   └─ apps/site",
     ]
-    assert (
-        '  "net/root" -> "net/left" [label="net → net, password → password"];' in terminal.run("graph", "--dot").stdout
-    )
     refused = terminal.run("dependencies", "add", "net/root", "apps/site")
     assert "This would be a cycle" in refused.stderr
     assert terminal.run("dependencies", "remove", "apps/site", "net/right").returncode == 0

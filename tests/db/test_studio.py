@@ -59,7 +59,8 @@ def test_the_sweep_is_scheduled_where_pg_cron_is(bare_database: Database) -> Non
     """No pg_cron exists here: a row in the catalogue and a function that records its call replace it."""
     admin = bare_database.connect("supabase_admin")
     admin.execute(
-        "create schema cron; grant usage on schema cron to postgres; create table cron.job (name text primary key, schedule text, command text)"
+        "create schema cron; grant usage on schema cron to postgres; "
+        "create table cron.job (name text primary key, schedule text, command text)"
     )
     admin.execute(
         "create function cron.schedule(text, text, text) returns bigint language sql security definer"

@@ -9,7 +9,9 @@ from tests.integration.edge.test_edge_shared import run
 
 SCRIPT = """
     import {{ handler }} from "@shared/../{function}/handler.ts";
-    const variables = {{ SUPABASE_URL: "http://project", SUPABASE_SECRET_KEY: "s", SUPABASE_PUBLISHABLE_KEY: "p" }};
+    import {{ signEngine }} from "@shared/tokens.ts";
+    const jwk = JSON.stringify({{ kty: "oct", alg: "HS256", k: btoa("k".repeat(33)) }});
+    const variables = {{ SUPABASE_URL: "http://project", SUPABASE_SECRET_KEY: "s", SUPABASE_PUBLISHABLE_KEY: "p", WORKER_SIGNING_JWK: jwk }};
     Deno.env.get = (name) => variables[name];
     const replies = {replies};
     globalThis.fetch = (input) => {{
@@ -21,7 +23,12 @@ SCRIPT = """
       const body = typeof said === "string" ? said : JSON.stringify(said);
       return Promise.resolve(new Response(body, {{ status, headers }}));
     }};
-    const answer = await handler(new Request({url}, {request}));
+    const request = new Request({url}, {request});
+    if ("{function}" === "terraform") {{
+      const token = await signEngine({{ sub: "w", sid: "s", org: "o", inst: "i", job: "7", att: "1" }});
+      request.headers.set("authorization", "Bearer " + token);
+    }}
+    const answer = await handler(request);
     console.log(JSON.stringify({{ status: answer.status, said: await answer.json() }}));
 """
 USERS, VERIFY, LINK = "/auth/v1/admin/users/", "/auth/v1/verify", "/auth/v1/admin/generate_link"
@@ -80,12 +87,8 @@ def test_a_failure_of_auth_is_not_reported_as_a_removed_account(reply: Any) -> N
     assert (found["status"], found["said"]["code"]) == (503, "RY503")
 
 
-TOKEN = "e30.eyJqb2IiOjcsImF0dCI6MX0.x"
-
-
 def outputs(reply: Any) -> Any:
-    path, headers = "/api/v2/organizations/o/workspaces/apps.web", {"authorization": f"Bearer {TOKEN}"}
-    return ask("terraform", {OUTPUTS: [reply]}, path, headers=headers)
+    return ask("terraform", {OUTPUTS: [reply]}, "/api/v2/organizations/o/workspaces/apps.web")
 
 
 @pytest.mark.parametrize(

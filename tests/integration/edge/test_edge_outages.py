@@ -11,7 +11,8 @@ SCRIPT = """
     import {{ handler }} from "@shared/../{function}/handler.ts";
     import {{ signEngine }} from "@shared/tokens.ts";
     const jwk = JSON.stringify({{ kty: "oct", alg: "HS256", k: btoa("k".repeat(33)) }});
-    const variables = {{ SUPABASE_URL: "http://project", SUPABASE_SECRET_KEY: "s", SUPABASE_PUBLISHABLE_KEY: "p", WORKER_SIGNING_JWK: jwk }};
+    const variables = {{ SUPABASE_URL: "http://project", SUPABASE_SECRET_KEY: "s", SUPABASE_PUBLISHABLE_KEY: "p",
+      WORKER_SIGNING_JWK: jwk }};
     Deno.env.get = (name) => variables[name];
     const replies = {replies};
     globalThis.fetch = (input) => {{

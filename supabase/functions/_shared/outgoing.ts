@@ -18,8 +18,7 @@ const MOST_BYTES = 16 * 1024 * 1024;
 
 /** Ends an answer that has no end: readers keep the whole of it in memory. */
 function bounded(answer: Response): Response {
-  // Nobody reads the body of a redirect.
-  if (answer.body === null || (answer.status >= 300 && answer.status < 400)) return answer;
+  if (answer.body === null) return answer;
   let left = MOST_BYTES;
   const limit = new TransformStream<Uint8Array, Uint8Array>({
     transform(part, controller) {

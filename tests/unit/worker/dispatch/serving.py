@@ -52,7 +52,7 @@ def serve(routes: dict[str, Route]) -> Iterator[str]:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             if 300 <= status < 400:
-                self.send_header("location", answer["location"])
+                self.send_header("location", answer.get("location", ""))
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

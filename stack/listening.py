@@ -21,10 +21,14 @@ async def wait_readable(socket: int, seconds: float | None = None) -> None:
 
 
 async def wait_notified(connection: AsyncConnection[Any], seconds: float | None = None) -> bool:
-    """Wait for a notification; whether one came. Those that came with the answer of a query count."""
-    if not await _is_notified(connection):
-        await wait_readable(connection.pgconn.socket, seconds)
-        return await _is_notified(connection)
+    """Wait for a notification; whether one came in time. Those that came with the answer of a query count."""
+    now = asyncio.get_running_loop().time
+    until = None if seconds is None else now() + seconds
+    while not await _is_notified(connection):
+        left = None if until is None else until - now()
+        if left is not None and left <= 0:
+            return False
+        await wait_readable(connection.pgconn.socket, left)  # what came may also be a notice, or half a message
     return True
 
 

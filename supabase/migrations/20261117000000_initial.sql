@@ -450,26 +450,30 @@ $$;
 create table private.delegations (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null,
-  xid xid8 not null default pg_current_xact_id()
+  xid xid8 not null default pg_current_xact_id(),
+  claims jsonb
 );
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
 -- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_id pg_catalog.uuid;
+  v_restored bigint;
 begin
   if p_user is null then
-    delete from private.delegations where xid = pg_current_xact_id();
-    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    with ended as (delete from private.delegations where xid = pg_current_xact_id() returning claims)
+    select count(set_config('request.jwt.claims', coalesce(e.claims::pg_catalog.text, ''), true)) into v_restored
+    from ended as e where e.claims ->> 'delegation' is null;
     return;
   end if;
-  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  insert into private.delegations (user_id, claims) values (p_user, private.jwt()) returning id into v_id;
   perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
     v_id)::pg_catalog.text, true);
 end;
@@ -536,7 +540,9 @@ comment on type public.shared_use is
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
-  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  -- Clouds compare it where others have an id: it never looks like one.
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'
+    and slug !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'),
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
@@ -642,10 +648,10 @@ from (values
   ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
-  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
-  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -655,7 +661,7 @@ from (values
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);
 comment on view private.verbs is 'The permission table: which role may do what.';
-comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.verb is 'Noun and act, such as job.plan.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
 create function private.least_role(p_verb text) returns public.member_role
@@ -676,9 +682,10 @@ declare
   v_least public.member_role := private.least_role(p_verb);
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
+    and private.token_allows(p_verb);
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
   end if;
 end;
 $$;
@@ -712,28 +719,53 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
--- per organisation today, so the path decides nothing yet; roles per group will.
-create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+-- The role of the caller's membership or service account in an organisation; null for one who has none.
+create function private.my_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
-  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
   select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
+  return v_role;
+end;
+$$;
+
+-- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
+create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.token_allows(p_verb, p_path) and (private.my_role(p_org) <= private.least_role(p_verb)
+    or exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())));
+end;
+$$;
+
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. An act on
+-- the organisation itself names no path.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role := private.my_role(p_org);
+begin
   -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > v_least then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.',
+  if v_role > private.least_role(p_verb)
+    and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
+      coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
       jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+  end if;
+  if not private.token_allows(p_verb, p_path) then
+    perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
+      'Use a token with a wider role or path; they are created under Account.');
   end if;
 end;
 $$;
@@ -849,7 +881,7 @@ begin
       'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+    perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
@@ -863,7 +895,8 @@ exception
     perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The name or the short name is not valid.',
-      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens, '
+      'and is no UUID.');
 end;
 $$;
 comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';
@@ -953,7 +986,7 @@ begin
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
-      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+      select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;
@@ -984,6 +1017,8 @@ begin
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
+  -- One at a time for an address: the later invitation replaces the earlier one.
+  perform pg_advisory_xact_lock(private.lock_key('invitation', p_org || lower(trim(p_email))));
   if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
     perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
   end if;
@@ -1232,13 +1267,20 @@ grant select on public.service_accounts to authenticated, service_role;
 
 -- ## accounts that act
 
+-- The role of a service account in its organisation. One that has roles at paths alone reads, as a viewer does.
+create function private.role_of(p_account public.service_accounts) returns public.member_role
+language sql stable set search_path = '' as $$
+  select coalesce(p_account.role, (select 'viewer'::public.member_role from public.role_bindings as b
+    where b.account_id = p_account.id limit 1))
+$$;
+
 -- The service account that the caller's token names, while it holds a role and the token's credential counts; else
 -- nothing.
 create function private.acting_account() returns public.service_accounts
 language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
-  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and a.role is not null and a.removed_at is null
-    and not a.is_disabled
+  where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
+    and a.removed_at is null and not a.is_disabled
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
@@ -1252,7 +1294,7 @@ begin
     perform private.fail('RY403', 'This service account may not act (any more).',
       'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.');
   end if;
-  return case when v_account.org_id = p_org then v_account.role end;
+  return case when v_account.org_id = p_org then private.role_of(v_account) end;
 end;
 $$;
 
@@ -1638,19 +1680,542 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  update public.service_accounts set last_used_at = now()
-  where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
+  update public.service_accounts as a set last_used_at = now()
+  where id = p_account and removed_at is null and not is_disabled and private.role_of(a) is not null
+  returning * into v_account;
   if v_account.id is null then
     perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
-  return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
+  return jsonb_build_object('role', private.role_of(v_account), 'version', v_account.credential_version);
 end;
 $$;
 comment on function private.use_service_account is
   'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
   'functions only.';
 grant execute on function private.use_service_account to service_role;
+
+-- ==================== schemas/rights.sql
+
+-- Rights: who may do what at which path. A member's role counts in the whole organisation. A binding adds a role to a
+-- member, a team or a service account at one path and everything below it. Rights add up; nothing takes one away below.
+
+-- The verbs of each built-in role. A planner and an approver read, and do one thing more.
+create view private.role_verbs as
+select
+  r.role::text as role,
+  v.verb
+from private.verbs as v cross join unnest(enum_range(null::public.member_role)) as r (role)
+where r.role <= v.least_role
+union all
+select
+  r.role,
+  v.verb
+from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
+inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+comment on view private.role_verbs is 'What each built-in role may do.';
+comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
+
+create table public.roles (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[a-z][a-z0-9-]{0,38}[a-z0-9]$'),
+  description text not null default '' check (length(description) <= 500),
+  verbs text[] not null check (cardinality(verbs) between 1 and 100),
+  created_at timestamptz not null default now(),
+  primary key (org_id, name)
+);
+alter table public.roles enable row level security;
+grant select on public.roles to authenticated, service_role;
+create policy "Members see their organisation's own roles" on public.roles
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
+comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
+create trigger wake after insert or update or delete on public.roles
+  for each row execute function private.wake_for_row();
+
+create table public.teams (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  created_at timestamptz not null default now()
+);
+create unique index teams_name_idx on public.teams (org_id, lower(name));
+alter table public.teams enable row level security;
+grant select on public.teams to authenticated, service_role;
+create policy "Members see their organisation's teams" on public.teams
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.teams is 'Groups of members that get roles together.';
+create trigger wake after insert or update or delete on public.teams
+  for each row execute function private.wake_for_row();
+
+-- The key to the membership removes a person from every team when they leave the organisation.
+create table public.team_members (
+  team_id uuid not null references public.teams (id) on delete cascade,
+  org_id uuid not null,
+  user_id uuid not null,
+  added_at timestamptz not null default now(),
+  primary key (team_id, user_id),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index team_members_user_id_idx on public.team_members (org_id, user_id);
+alter table public.team_members enable row level security;
+grant select on public.team_members to authenticated, service_role;
+create policy "Members see who is in their organisation's teams" on public.team_members
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.team_members is 'Which member is in which team.';
+comment on column public.team_members.team_id is 'The team.';
+comment on column public.team_members.added_at is 'When the member joined the team.';
+create trigger wake after insert or update or delete on public.team_members
+  for each row execute function private.wake_for_row();
+
+create table public.role_bindings (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  role text not null check (role <> 'owner'),
+  user_id uuid,
+  team_id uuid references public.teams (id) on delete cascade,
+  account_id uuid references public.service_accounts (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  check (num_nonnulls(user_id, team_id, account_id) = 1),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create unique index role_bindings_subject_idx on public.role_bindings
+  (org_id, coalesce(user_id, team_id, account_id), path, role);
+create index role_bindings_user_id_idx on public.role_bindings (org_id, user_id);
+create index role_bindings_team_id_idx on public.role_bindings (team_id);
+create index role_bindings_account_id_idx on public.role_bindings (account_id);
+alter table public.role_bindings enable row level security;
+grant select on public.role_bindings to authenticated, service_role;
+create policy "Members see who has which role where" on public.role_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.role_bindings is
+  'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
+comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
+comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
+comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
+create trigger wake after insert or update or delete on public.role_bindings
+  for each row execute function private.wake_for_row();
+
+-- ## who may do what
+
+-- The verbs of a role; none for a name that means nothing.
+create function private.verbs_of(p_org uuid, p_role text) returns text[]
+language sql stable set search_path = '' as $$
+  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+    (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
+$$;
+
+-- Whether a path is another one or below it; "" is above all.
+create function private.is_at_or_below(p_path text, p_above text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_above = '' or p_path = p_above or starts_with(p_path, p_above || '/')
+$$;
+
+-- The bindings of a member or a service account, and those of the member's teams.
+create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from public.role_bindings as b
+  where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
+    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject))
+$$;
+
+-- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
+-- at the top reaches it.
+create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
+returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from private.bindings_of(p_org, p_subject) as b
+  where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
+$$;
+
+-- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may,
+-- and only reads outside of its path.
+create function private.token_allows(p_verb text, p_path text default '') returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(private.jwt() ? 'personal_token', false) or exists (
+    select from private.personal_tokens as t
+    where t.id = (private.jwt() ->> 'personal_token')::pg_catalog.uuid and (t.role is null or exists (
+      select from private.role_verbs as r where r.verb = p_verb and (r.role = 'viewer'
+        or r.role = t.role and private.is_at_or_below(coalesce(p_path, ''), t.path)))));
+end;
+$$;
+
+-- Whether a member may do this at a path: by the role of the membership, or by a binding.
+create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.memberships as m where m.org_id = p_org and m.user_id = p_user
+    and (m.role <= private.least_role(p_verb)
+      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user))))
+$$;
+
+-- Whether a member may do this somewhere in the organisation.
+create function private.may_anywhere(p_verb text, p_org uuid, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select private.may(p_verb, p_org, '', p_user) or exists (
+    select from private.bindings_of(p_org, p_user) as b where p_verb = any (private.verbs_of(p_org, b.role)))
+$$;
+
+-- Refuses the caller who may do this nowhere in the organisation; the paths are checked once they are known.
+create function private.need_anywhere(p_verb text, p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not private.may_anywhere(p_verb, p_org, private.caller_id()) then
+    perform private.need(p_verb, p_org);
+  end if;
+end;
+$$;
+
+-- The members and teams that may do this at a path, for a person who may not: at most five names.
+create function private.holders(p_verb text, p_org uuid, p_path text) returns text
+language sql stable set search_path = '' as $$
+  with holder as (
+    select 1 as place, 'the team ' || t.name as name from public.role_bindings as b
+      join public.teams as t on t.id = b.team_id
+    where b.org_id = p_org and private.is_at_or_below(coalesce(p_path, ''), b.path)
+      and p_verb = any (private.verbs_of(p_org, b.role))
+    union
+    select 2, m.email from public.memberships as m
+    where m.org_id = p_org and (m.role <= private.least_role(p_verb) or exists (
+      select from public.role_bindings as b where b.org_id = p_org and b.user_id = m.user_id
+        and private.is_at_or_below(coalesce(p_path, ''), b.path)
+        and p_verb = any (private.verbs_of(p_org, b.role))))
+  ), named as (select h.name, h.place, row_number() over (order by h.place, h.name) as n, count(*) over () as total
+    from holder as h)
+  select string_agg(n.name, ', ' order by n.n) || case when max(n.total) > 5 then format(' and %s more', max(n.total)
+    - 5) else '' end || case when max(n.total) = 1 then ' has it.' else ' have it.' end
+  from named as n where n.n <= 5
+$$;
+
+-- ## giving and taking
+
+-- Refuses a role that does not exist.
+create function private.need_role(p_org uuid, p_role text) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
+begin
+  if v_verbs = '{}' then
+    perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
+      'List them with list_roles, or under Settings → Roles.');
+  end if;
+  return v_verbs;
+end;
+$$;
+
+-- Refuses the caller unless they may grant roles at a path and have every one of these verbs there themselves.
+create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.need('role.grant', p_org, p_path);
+  perform private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb);
+end;
+$$;
+
+-- The name of a member, a team or a service account of the organisation; refuses anything else.
+create function private.subject_name(p_org uuid, p_kind text, p_id uuid) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_name pg_catalog.text := case p_kind
+    when 'member' then (select m.email from public.memberships as m where m.org_id = p_org and m.user_id = p_id)
+    when 'team' then (select t.name from public.teams as t where t.org_id = p_org and t.id = p_id)
+    when 'account' then (select a.name from public.service_accounts as a where a.org_id = p_org and a.id = p_id
+      and a.removed_at is null) end;
+begin
+  if v_name is null then
+    perform private.fail('RY404', 'There is no such member, team or service account.',
+      'Send the kind (member, team or account) and the id.');
+  end if;
+  return v_name;
+end;
+$$;
+
+create function private.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_binding public.role_bindings;
+  v_name pg_catalog.text;
+begin
+  perform private.need('role.grant', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  perform private.need_to_grant(p_org, p_path, private.need_role(p_org, p_role));
+  v_name := private.subject_name(p_org, p_kind, p_subject);
+  insert into public.role_bindings (org_id, path, role, user_id, team_id, account_id, created_by)
+  values (p_org, p_path, p_role, case p_kind when 'member' then p_subject end,
+    case p_kind when 'team' then p_subject end, case p_kind when 'account' then p_subject end, private.caller_id())
+  returning * into v_binding;
+  perform private.audit(p_org, 'access.granted', p_kind, p_subject::pg_catalog.text, v_name,
+    jsonb_build_object('role', p_role, 'path', p_path));
+  return to_jsonb(v_binding);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('%s is %s there already.', v_name, p_role), 'Nothing is left to do.');
+  when check_violation then
+    perform private.fail('RY422', 'An owner is made under Settings → Members, for the whole organisation.',
+      'Choose another role.');
+end;
+$$;
+comment on function private.grant_role is
+  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. '
+  'Admins.';
+grant execute on function private.grant_role to authenticated;
+
+create function private.revoke_role(p_binding uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_binding public.role_bindings;
+begin
+  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
+  for update;
+  if v_binding.id is null then
+    perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
+  end if;
+  perform private.need('role.grant', v_binding.org_id, v_binding.path);
+  delete from public.role_bindings where id = p_binding;
+  perform private.audit(v_binding.org_id, 'access.revoked',
+    case when v_binding.user_id is not null then 'member' when v_binding.team_id is not null then 'team'
+      else 'account' end, coalesce(v_binding.user_id, v_binding.team_id, v_binding.account_id)::pg_catalog.text,
+    private.binding_name(v_binding), jsonb_build_object('role', v_binding.role, 'path', v_binding.path));
+  return to_jsonb(v_binding);
+end;
+$$;
+comment on function private.revoke_role is 'Takes a role away that was given at a path. Admins.';
+grant execute on function private.revoke_role to authenticated;
+
+-- The name of a binding's member, team or service account.
+create function private.binding_name(p_binding public.role_bindings) returns text
+language sql stable set search_path = '' as $$
+  select coalesce(
+    (select m.email from public.memberships as m where m.org_id = p_binding.org_id and m.user_id = p_binding.user_id),
+    (select t.name from public.teams as t where t.id = p_binding.team_id),
+    (select a.name from public.service_accounts as a where a.id = p_binding.account_id))
+$$;
+
+-- ## who has access
+
+create function private.list_access(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return coalesce((
+    select jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role) from (
+      select b.id, case when b.user_id is not null then 'member' when b.team_id is not null then 'team'
+          else 'account' end as kind, coalesce(b.user_id, b.team_id, b.account_id) as subject_id,
+        private.binding_name(b) as name, b.role, b.path, b.created_at,
+        (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
+      from public.role_bindings as b
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      union all
+      select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
+      from public.memberships as m where m.org_id = p_org
+      union all
+      select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
+      from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+    ) as a), '[]');
+end;
+$$;
+comment on function private.list_access is
+  'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it '
+  'is the role of a membership or an account in the whole organisation. Members.';
+grant execute on function private.list_access to authenticated;
+
+create function private.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_name pg_catalog.text;
+  v_why pg_catalog.text[];
+begin
+  perform private.need('module.read', p_org, p_path);
+  v_name := private.subject_name(p_org, 'member', p_user);
+  perform private.need_target(p_org, p_path);
+  if not exists (select from private.verbs as v where v.verb = p_verb) then
+    perform private.fail('RY404', format('There is no verb "%s".', left(p_verb, 100)),
+      'They are listed in the permissions reference, such as job.plan.');
+  end if;
+  v_why := array(
+    select format('%s in the whole organisation', m.role) from public.memberships as m
+    where m.org_id = p_org and m.user_id = p_user and m.role <= private.least_role(p_verb)
+    union all
+    select format('%s at %s', b.role, coalesce(nullif(b.path, ''), 'the top'))
+      || coalesce(' through the team ' || (select t.name from public.teams as t where t.id = b.team_id), '')
+    from private.bindings_for(p_verb, p_org, p_path, p_user) as b);
+  return jsonb_build_object('may', v_why <> '{}', 'why', v_why, 'words', case when v_why = '{}'
+    then format('%s may not %s at %s. %s', v_name, p_verb, coalesce(nullif(p_path, ''), 'the top'),
+      private.holders(p_verb, p_org, p_path))
+    else format('%s may %s at %s: %s.', v_name, p_verb, coalesce(nullif(p_path, ''), 'the top'),
+      array_to_string(v_why, '; ')) end);
+end;
+$$;
+comment on function private.explain_access is
+  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+grant execute on function private.explain_access to authenticated;
+
+create function private.my_verbs(p_org uuid, p_path text) returns text[]
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org, p_path);
+  return array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb);
+end;
+$$;
+comment on function private.my_verbs is 'What the caller may do at a path. Members.';
+grant execute on function private.my_verbs to authenticated;
+
+-- ## teams
+
+create function private.create_team(p_org uuid, p_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams;
+begin
+  perform private.need('member.manage', p_org);
+  insert into public.teams (org_id, name) values (p_org, trim(p_name)) returning * into v_team;
+  perform private.audit(p_org, 'team.created', 'team', v_team.id::pg_catalog.text, v_team.name);
+  return to_jsonb(v_team);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a team "%s".', trim(p_name)), 'Choose another name.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A team''s name has 1 to 63 letters, digits, spaces, dots, hyphens and underscores.',
+      'It begins and ends with a letter or a digit.');
+end;
+$$;
+comment on function private.create_team is 'Creates a team without members. Admins.';
+grant execute on function private.create_team to authenticated;
+
+-- A team that the caller may change, locked.
+create function private.my_team(p_team uuid) returns public.teams
+language plpgsql set search_path = '' as $$
+declare
+  v_team public.teams;
+begin
+  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  if v_team.id is null then
+    perform private.fail('RY404', 'There is no such team.');
+  end if;
+  perform private.need('member.manage', v_team.org_id);
+  return v_team;
+end;
+$$;
+
+create function private.delete_team(p_team uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams := private.my_team(p_team);
+begin
+  delete from public.teams where id = p_team;
+  perform private.audit(v_team.org_id, 'team.deleted', 'team', p_team::pg_catalog.text, v_team.name);
+  return to_jsonb(v_team);
+end;
+$$;
+comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
+grant execute on function private.delete_team to authenticated;
+
+create function private.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_team public.teams := private.my_team(p_team);
+  v_name pg_catalog.text := private.subject_name(v_team.org_id, 'member', p_user);
+begin
+  if p_is_member then
+    -- A person who joins gets all that the team has.
+    perform private.need_to_grant(v_team.org_id, b.path, private.verbs_of(v_team.org_id, b.role))
+    from public.role_bindings as b where b.team_id = p_team;
+    insert into public.team_members (team_id, org_id, user_id) values (p_team, v_team.org_id, p_user)
+    on conflict do nothing;
+  else
+    delete from public.team_members where team_id = p_team and user_id = p_user;
+  end if;
+  perform private.audit(v_team.org_id, case when p_is_member then 'team.member_added' else 'team.member_removed' end,
+    'team', p_team::pg_catalog.text, v_team.name, jsonb_build_object('member', v_name));
+  return to_jsonb(v_team);
+end;
+$$;
+comment on function private.set_team_member is
+  'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+grant execute on function private.set_team_member to authenticated;
+
+-- ## own roles
+
+create function private.list_roles(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org);
+  return (
+    select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
+      select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
+      from private.role_verbs as v group by v.role
+      union all
+      select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r);
+end;
+$$;
+comment on function private.list_roles is
+  'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
+grant execute on function private.list_roles to authenticated;
+
+-- Refuses verbs that do not exist, and those that only an owner has.
+create function private.check_verbs(p_verbs text[]) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_wrong pg_catalog.text := (select string_agg(w.verb, ', ') from unnest(p_verbs) as w (verb)
+    where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner'));
+begin
+  if v_wrong is not null or coalesce(cardinality(p_verbs), 0) = 0 then
+    perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(v_wrong, 200), 'no verb at all')),
+      'Choose from list_roles; what only owners may do stays theirs.');
+  end if;
+end;
+$$;
+
+create function private.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default '') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_role public.roles;
+begin
+  perform private.check_verbs(p_verbs);
+  perform private.need_to_grant(p_org, '', p_verbs);
+  if exists (select from private.role_verbs as v where v.role = p_name) then
+    perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.');
+  end if;
+  insert into public.roles (org_id, name, verbs, description)
+  values (p_org, p_name, array(select distinct v from unnest(p_verbs) as v order by v), coalesce(p_description, ''))
+  on conflict (org_id, name) do update set verbs = excluded.verbs, description = excluded.description
+  returning * into v_role;
+  perform private.audit(p_org, 'role.set', 'role', p_name, p_name, jsonb_build_object('verbs', v_role.verbs));
+  return to_jsonb(v_role);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A role''s name has 2 to 40 lower-case letters, digits and hyphens.',
+      'It begins with a letter; a description has at most 500 characters.');
+end;
+$$;
+comment on function private.set_role is
+  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole '
+  'organisation. Admins.';
+grant execute on function private.set_role to authenticated;
+
+create function private.delete_role(p_org uuid, p_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_role public.roles;
+begin
+  perform private.need('role.grant', p_org);
+  select * into v_role from public.roles where org_id = p_org and name = p_name for update;
+  if v_role.name is null then
+    perform private.fail('RY404', format('There is no own role "%s".', left(p_name, 100)));
+  end if;
+  if exists (select from public.role_bindings as b where b.org_id = p_org and b.role = p_name) then
+    perform private.fail('RY409', format('Somebody has the role "%s".', p_name), 'Take it away from them first.');
+  end if;
+  delete from public.roles where org_id = p_org and name = p_name;
+  perform private.audit(p_org, 'role.deleted', 'role', p_name, p_name);
+  return to_jsonb(v_role);
+end;
+$$;
+comment on function private.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
+grant execute on function private.delete_role to authenticated;
 
 -- ==================== schemas/sign_in.sql
 
@@ -1810,13 +2375,19 @@ create table private.personal_tokens (
   hint text not null check (length(hint) = 4),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
-  last_used_at timestamptz
+  last_used_at timestamptz,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin')),
+  path text not null default '' check (path = '' or private.is_path(path)),
+  check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
 alter table private.personal_tokens enable row level security;
 comment on table private.personal_tokens is
   'Tokens with which a person''s programs act as that person; they go with the account.';
 comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.role is
+  'At most what this role may do, and never more than its owner may; null: all that its owner may.';
+comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
 
@@ -1827,7 +2398,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -1841,22 +2413,27 @@ begin
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
   if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
-    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+    perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
-  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days))
+  if p_role is null and p_path <> '' then
+    perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
+  end if;
+  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
+  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+    coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'The token''s name, hash or hint is not valid.',
-      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters.');
+    perform private.fail('RY422', 'The token''s name, hash, hint, role or path is not valid.',
+      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters; a role is '
+      'viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who is signed '
-  'in.';
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
+  'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
 
 create function private.my_personal_tokens() returns jsonb
@@ -1868,8 +2445,8 @@ begin
 end;
 $$;
 comment on function private.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody who is '
-  'signed in.';
+  'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
+  'who is signed in.';
 grant execute on function private.my_personal_tokens to authenticated;
 
 create function private.revoke_personal_token(p_token uuid) returns jsonb
@@ -2161,6 +2738,22 @@ begin
 end;
 $$;
 
+-- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
+-- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
+create function private.check_address(p_url text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
+    '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
+  then
+    perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+      'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
+      'character, but the path may have others as %20.');
+  end if;
+end;
+$$;
+
 -- Refuses a source that lacks what its kind needs, or that carries a password.
 create function private.check_source(p_kind text, p_source jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -2177,6 +2770,9 @@ begin
     when 'inline' then array['files'] else array['path'] end);
   if not p_source ? v_needed then
     perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') then
+    perform private.check_address(p_source ->> 'url');
   end if;
   if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
     perform private.fail('RY422', 'The address contains a password.',
@@ -2328,6 +2924,7 @@ begin
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
   end if;
+  delete from public.role_bindings where org_id = v_group.org_id and path = v_group.path;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
   return to_jsonb(v_group);
@@ -2538,6 +3135,7 @@ begin
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
   delete from public.module_dependencies where consumer_id = p_module;
+  delete from public.role_bindings where org_id = v_module.org_id and path = v_module.path;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
@@ -2649,7 +3247,7 @@ create table public.workers (
   version text,
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
-  accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  accepted_job_types public.job_type[],
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -2675,8 +3273,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
-create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
+-- For is_choosy_about_types.
+create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -2690,7 +3288,8 @@ comment on column public.workers.status_reason is 'Why it has that status, in wo
 comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.accepted_job_types is
+  'Which types of job it accepts; null: all, also those that a later version adds.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -2999,18 +3598,16 @@ begin
 end;
 $$;
 
--- A JSON list of job types; all of them when it is null.
+-- A JSON list of job types; null for all of them.
 create function private.job_types(p_value jsonb) returns public.job_type[]
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_value is null or jsonb_typeof(p_value) = 'null' then
-    return enum_range(null::public.job_type);
-  end if;
   if p_value = '[]' then
     perform private.fail('RY422', 'A runner must take at least one type of job.',
       'Disable it, if it should take none.');
   end if;
-  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+  return (select nullif(array_agg(distinct t::public.job_type), enum_range(null::public.job_type))
+    from jsonb_array_elements_text(nullif(p_value, 'null')) as t);
 exception
   when invalid_text_representation or invalid_parameter_value then
     perform private.fail('RY422', 'There is no such type of job.',
@@ -3415,8 +4012,10 @@ create table public.provision_jobs (
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
 -- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
-  include (is_followed);
+-- By the negative number: no other index has that order. For a status or type that few jobs have, the planner would
+-- read everybody's jobs by their key, from the newest on, wherever vacuum is behind.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, (-id))
+  include (id, is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -3689,6 +4288,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
   'A member cancelled it, or the runner that it is pinned to was removed.'),
 ('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
 ('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
+('QUEUED', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
 ('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
 ('CLAIMED', 'PROCESSING', 'started', 'The runner reported its first phase.'),
 ('CLAIMED', 'QUEUED', 'returned', 'The runner gave it back before it began.'),
@@ -3773,13 +4373,30 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
+-- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
+create function private.delete_jobs(p_jobs bigint[]) returns integer
+language plpgsql set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_from pg_catalog.date;
+  v_until pg_catalog.date;
+begin
+  -- An attempt's day is between the request and the last claim.
+  select (min(j.created_at) at time zone 'utc')::pg_catalog.date, max(j.log_day) into v_from, v_until
+  from public.provision_jobs as j where j.id = any (p_jobs);
+  delete from public.job_log_chunks as c where c.log_day between v_from and v_until and c.job_id = any (p_jobs);
+  delete from public.job_events as e where e.job_id = any (p_jobs);
+  delete from public.provision_jobs as j where j.id = any (p_jobs);
+  return cardinality(p_jobs);
+end;
+$$;
+
 -- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
+  perform private.delete_jobs(array(select j.id from public.provision_jobs as j where j.org_id = old.id));
   delete from public.job_events where org_id = old.id;
-  delete from public.job_log_chunks where org_id = old.id;
   execute format('drop sequence if exists private.job_numbers_%s', translate(old.id::pg_catalog.text, '-', '_'));
   return old;
 end;
@@ -4179,7 +4796,7 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'job.run');
+  v_module public.modules := private.my_module(p_module, 'job.plan');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
@@ -4382,10 +4999,23 @@ begin
 end;
 $$;
 
--- Whether a job only looks at what another left behind: it neither locks nor writes state.
-create function private.is_inspection(p_job bigint) returns boolean
+-- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
+create function private.writes_state(p_job bigint) returns boolean
 language sql stable set search_path = '' as $$
-  select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
+  select j.type in ('APPLY', 'DESTROY', 'STATE')
+    or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
+  from public.provision_jobs as j where j.id = p_job
+$$;
+
+-- Refuses to let a job write that only reads.
+create function private.refuse_reader(p_job bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not private.writes_state(p_job) then
+    perform private.fail('RY409', 'This job only reads; it writes no state.',
+      'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.');
+  end if;
+end;
 $$;
 
 create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
@@ -4501,10 +5131,7 @@ declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
+  perform private.refuse_reader(p_job);
   perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
@@ -4516,7 +5143,8 @@ begin
 end;
 $$;
 comment on function private.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
+  'and another''s lock.';
 grant execute on function private.worker_state_put to worker, executor;
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
@@ -4531,7 +5159,8 @@ begin
   if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
     perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
   end if;
-  if private.is_inspection(p_job) then
+  -- It protects nothing: what it reads is replaced as a whole.
+  if not private.writes_state(p_job) then
     return p_lock;
   end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
@@ -4566,7 +5195,7 @@ begin
     and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
-    if v_lock.module_id is not null and not private.is_inspection(p_job) then
+    if v_lock.module_id is not null and private.writes_state(p_job) then
       perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
         v_lock.info::pg_catalog.text);
     end if;
@@ -4737,6 +5366,7 @@ begin
     case when v_version.body::pg_catalog.jsonb ? 'serial'
     then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
     else v_version.body end, v_version.job_id, v_version.attempt);
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -4751,14 +5381,30 @@ grant execute on function private.roll_back_state to authenticated;
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
 language plpgsql immutable set search_path = '' as $$
+declare
+  v_state pg_catalog.jsonb;
 begin
   return query select f.serial, f.lineage from private.state_fields(p_body) as f;
-  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
-    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
-    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
-      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+  v_state := p_body::pg_catalog.jsonb;
+  if jsonb_typeof(v_state) <> 'object' or p_engine = 'pulumi' and not v_state ? 'deployment'
+    or p_engine <> 'pulumi' and not (v_state ?& array['serial', 'lineage']
+      and v_state ?| array['resources', 'encrypted_data']) then
     perform private.fail('RY422', format('This is not a state of %s.', p_engine),
       'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+  if p_engine = 'pulumi' or v_state ? 'encrypted_data' then
+    return;
+  end if;
+  -- Engines read the versions 1 to 3, too, but write 4. In a body of another version they find no resources.
+  if v_state -> 'version' is distinct from '4' then
+    perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
+      (v_state -> 'version')::pg_catalog.text, 20), 'null')),
+      format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
+  end if;
+  if jsonb_typeof(v_state -> 'resources') <> 'array'
+    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects.',
+      'Push what "state pull" printed.');
   end if;
 end;
 $$;
@@ -4790,6 +5436,7 @@ begin
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
     private.caller_label(v_module.org_id));
+  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
   perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -5254,6 +5901,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
+  perform private.lock_variables(v_consumer.org_id, v_consumer.path);
   perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
@@ -5626,29 +6274,45 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
+create view private.promotable_jobs as
+select
+  j.id,
+  j.org_id,
+  j.module_id,
+  d.producer_id
+from public.provision_jobs as j
+inner join public.modules as m on m.id = j.module_id and m.auto_apply and m.deleted_at is null
+inner join public.module_dependencies as d on d.consumer_id = j.module_id and d.is_promotion
+inner join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion}' = 'true' and j.approvals_required = 0
+  and not exists (select from public.module_locks as l where l.module_id = j.module_id)
+  and private.plan_promotion_problem(p) is null;
+comment on view private.promotable_jobs is
+  'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
+comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
+
+-- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
+-- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
+create function private.promote(p_producer uuid default null) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_next public.provision_jobs;
+  v_next private.promotable_jobs;
+  v_job public.provision_jobs;
+  v_count integer := 0;
 begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  for v_next in select n.* from private.promotable_jobs as n
+    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
   loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    -- Locked, then read again.
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
+      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
+    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
     perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+    v_count := v_count + 1;
   end loop;
+  return v_count;
 end;
 $$;
 
@@ -5791,6 +6455,15 @@ begin
 end;
 $$;
 
+-- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
+-- that kept a state without its project asks this first.
+create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_at between min(e.at) - interval '5 minutes' and max(e.at) + interval '1 hour', false)
+  from public.job_events as e
+  where e.job_id = p_job and e.attempt = p_attempt
+$$;
+
 create function private.worker_state_keep(
   p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null, p_reason text
   default null
@@ -5812,8 +6485,12 @@ begin
   ) then
     perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job));
   end if;
+  perform private.refuse_reader(p_job);
   if coalesce(p_number, 0) < 1 then
     perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.');
+  end if;
+  if p_body is null then
+    return jsonb_build_object('is_known', private.is_attempts_time(p_job, p_attempt, p_written_at));
   end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   -- The answer to the write was lost, and it was stored after all.
@@ -5836,7 +6513,7 @@ end;
 $$;
 comment on function private.worker_state_keep is
   'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to '
-  'decide about.';
+  'decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function private.worker_state_keep to worker, executor;
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
@@ -5916,6 +6593,7 @@ begin
     v_body := jsonb_set(v_body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial))::pg_catalog.text;
   end if;
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
+  perform private.drop_outdated_applies(v_kept.org_id, v_kept.module_id, true);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
     format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
@@ -7186,8 +7864,6 @@ create function private.lane_fit(
   p_lanes integer[], p_worker uuid
 ) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
-declare
-  v_types public.job_type[] := enum_range(null::public.job_type);
 begin
   return query
   with lane as materialized (
@@ -7201,7 +7877,7 @@ begin
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
     from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
-    -- "offset 0": by the index, whatever is known about the tables.
+    -- "offset 0" forces the index, whatever the statistics.
     cross join lateral (
       select a.worker_id from public.worker_assignments as a
       where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
@@ -7219,8 +7895,8 @@ begin
         select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
       case
         when l.excluded_worker_id = w.id then 'IS_TARGET'
-        when l.job_type is null and not w.accepted_job_types @> v_types
-          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when w.accepted_job_types is not null and coalesce(l.job_type <> all (w.accepted_job_types), true)
+          then 'TYPE_REFUSED'
         when not w.labels @> l.labels then 'LABELS_MISSING'
       end)
   end
@@ -7295,18 +7971,13 @@ $$;
 -- ## lanes
 
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
--- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-declare
-  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
-    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
-      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+  return exists (select from public.workers as w
+      where w.org_id = p_org and w.removed_at is null and w.accepted_job_types is not null)
     or exists (select from public.workers as w
-      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types is not null);
 end;
 $$;
 
@@ -7902,7 +8573,10 @@ create unique index variables_current_idx on public.variables (org_id, path, kin
 create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
-grant select on public.variables to authenticated, service_role;
+-- Values are in the answers of calls, which leave out the sealed ones.
+grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, key_id, version, created_by,
+  created_by_label, created_at, ended_at) on public.variables to authenticated;
+grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
@@ -7959,6 +8633,16 @@ language sql immutable set search_path = '' as $$
       and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
 $$;
 
+-- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
+-- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
+-- migration` writes this pattern into wire/forbidden_variables.py.
+create function private.forbidden_variables() returns text
+language sql immutable set search_path = '' as $$
+  select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
+    '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
+    '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
+$$;
+
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
 language plpgsql stable set search_path = '' as $$
@@ -7974,10 +8658,25 @@ begin
       'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
       'expression.');
   end if;
+  if p_variable.kind = 'env' and p_variable.name ~* private.forbidden_variables() then
+    perform private.fail('RY422', format('A job may not set "%s".', left(p_variable.name, 200)),
+      'It would change how the engine or the runner itself works. Choose another name, or set it where the runner is '
+      'started.');
+  end if;
   if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
     and k.org_id = p_variable.org_id and k.retired_at is null) then
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
+  end if;
+  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
+  -- written.
+  if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
+    replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
+      '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
+    perform private.fail('RY422',
+      format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+      'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
+      'between single slashes, and no part "." or "..".');
   end if;
   if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
     perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
@@ -8215,6 +8914,26 @@ create trigger end_variables after update of deleted_at on public.modules
   for each row when (old.deleted_at is null and new.deleted_at is not null)
   execute function private.end_variables_of_removed();
 
+create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
+returns jsonb language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  if p_with_sealed then
+    perform private.need('variable.write', p_org, p_path);
+  end if;
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
+      else '{}' end order by v.path, v.kind, v.name)
+    from public.variables as v
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+end;
+$$;
+comment on function private.list_variables is
+  'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its '
+  'value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for '
+  'operators. Members.';
+grant execute on function private.list_variables to authenticated;
+
 -- ## which value wins
 
 -- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
@@ -8273,7 +8992,6 @@ create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_variable public.variables;
-  v_least public.member_role := private.least_role('job.run');
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and org_id in (select private.my_org_ids());
@@ -8290,9 +9008,12 @@ begin
       order by m.path),
     'members', coalesce((
       select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
-      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+      from public.memberships as m where m.org_id = v_variable.org_id
+        and private.may('job.plan', m.org_id, v_variable.path, m.user_id)), '[]'),
     'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
-      and a.role <= v_least and not a.is_disabled order by a.name),
+      and (a.role <= private.least_role('job.plan')
+        or exists (select from private.bindings_for('job.plan', a.org_id, v_variable.path, a.id)))
+      and not a.is_disabled order by a.name),
     'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
       and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
 end;
@@ -8512,7 +9233,7 @@ grant execute on function private.request_survey to authenticated;
 create function private.my_survey(p_job bigint) returns public.provision_jobs
 language plpgsql stable set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
     perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
@@ -9266,6 +9987,29 @@ begin
 end;
 $$;
 
+-- The verb that a job needs: a plan that is applied without another act is an apply.
+create function private.verb_to_run(p_type public.job_type, p_options jsonb default '{}') returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
+    or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+$$;
+
+-- Refuses the caller unless they may run such a job for each of these modules.
+create function private.need_to_run(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_verb pg_catalog.text := private.verb_to_run(p_type, p_options);
+begin
+  if private.is_allowed(v_verb, p_org, '') then
+    perform private.need(v_verb, p_org);
+    return;
+  end if;
+  perform private.need('organization.read', p_org);
+  perform private.need(v_verb, p_org, m.path) from public.modules as m
+  where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
+end;
+$$;
+
 create function private.enqueue_job(
   p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'
 ) returns jsonb
@@ -9274,7 +10018,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, array[p_module], p_options);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -9316,7 +10060,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need('job.run', p_org);
+  perform private.need_to_run(p_org, p_type, p_modules, p_options);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.
@@ -9674,6 +10418,15 @@ comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function private.worker_claim to worker;
 
+-- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An
+-- instance without any has lost it in a crash of the server, and no lease ends within the grace after that.
+create function private.lease_ends_at(p_live private.live_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select greatest(p_live.lease_until, private.lease() + case when h.instance_id is null then private.grace_began_at()
+    when h.session_id = p_live.session_id then h.last_seen_at end)
+  from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id
+$$;
+
 -- ## the executor's own call
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -9687,15 +10440,9 @@ begin
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
   end if;
-  -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends within the grace after that.
-  select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
-    15,
-    'lease_seconds', greatest(0, round(extract(epoch from coalesce(
-      (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        private.grace_began_at())
-      + private.lease() - now()))))
-  into v_answer;
+  v_answer := jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched,
+    'heartbeat_seconds', 15, 'lease_seconds', greatest(0, round(extract(epoch from private.lease_ends_at(v_live)
+      - now()))));
   if p_has_payload then
     select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer
     from public.provision_jobs as j join public.organizations as o on o.id = j.org_id
@@ -9747,6 +10494,8 @@ declare
   v_job public.provision_jobs := p_plan;
   v_is_destroy boolean;
   v_is_auto boolean;
+  v_is_locked boolean;
+  v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
@@ -9755,13 +10504,16 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
-    or private.plan_promotion_problem(p_plan) is not null;
+  v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or v_is_locked or v_is_early;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
+  if v_is_auto and v_is_early and not v_is_locked then
+    v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
+  end if;
   v_job.plan_job_id := p_plan.id;
   v_job.retry_of := null;
   v_job.idempotency_key := null;
@@ -9824,15 +10576,17 @@ begin
 end;
 $$;
 
--- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
+-- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
+-- caller that holds the state's lock.
+create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
+  where j.org_id = p_org and j.module_id = p_module
+    and (j.status = 'AWAITING_APPROVAL' or j.status = 'QUEUED' and p_is_locked)
+    and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -9868,16 +10622,16 @@ begin
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job, v_job.module_id);
+    perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
-      perform private.promote(v_job);
+      perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job, m)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
@@ -10632,10 +11386,11 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.read');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
+  perform private.need(private.verb_to_run(v_old.type, v_old.payload -> 'options'), v_old.org_id, v_old.module_path);
   perform private.check_reason(p_reason);
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
@@ -10789,20 +11544,31 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
+-- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language sql stable set search_path = '' as $$
-  select p_job.created_by where p_job.created_by is not null
+language plpgsql stable set search_path = '' as $$
+begin
+  return query with recursive line as (
+    select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
+    union
+    select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
+      on j.id = l.retry_of or j.id = l.plan_job_id and j.created_by = l.who
+  )
+  select l.who from line as l where l.who is not null
   union
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+  union
+  select private.change_makers(p_job);
+end;
 $$;
 
 -- Whether nobody but this member may approve jobs.
-create function private.is_only_approver(p_org uuid, p_user uuid) returns boolean
+create function private.is_only_approver(p_org uuid, p_path text, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
-    and m.role <= private.least_role('job.approve'))
+    and private.may('job.approve', p_org, p_path, m.user_id))
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
@@ -10814,7 +11580,7 @@ language sql stable set search_path = '' as $$
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
-    and not private.is_only_approver(p_org, m.user_id)
+    and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
@@ -10826,7 +11592,7 @@ create function private.check_own_approval(p_job public.provision_jobs, p_overri
 language plpgsql stable set search_path = '' as $$
 declare
   -- An organisation has an owner, so its only member is one.
-  v_is_alone boolean := private.is_only_approver(p_job.org_id, private.caller_id());
+  v_is_alone boolean := private.is_only_approver(p_job.org_id, p_job.module_path, private.caller_id());
   -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.caller_id() in (
     select private.requesters(p_job)) and not (
@@ -10841,7 +11607,9 @@ begin
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
   elsif p_override_reason is null then
-    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
+    perform private.fail('RY403', format('%s; somebody else approves it.', case
+      when private.caller_id() in (select private.change_makers(p_job)) then 'You made this change'
+      else 'You requested this job' end), case when v_is_alone
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
@@ -10898,6 +11666,10 @@ begin
       'Look at it again.');
   end if;
   if p_decision = 'approve' then
+    -- A confirmation is what runs it.
+    if v_job.approvals_required = 0 then
+      perform private.need('job.apply', v_job.org_id, v_job.module_path);
+    end if;
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
@@ -11026,7 +11798,6 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
-  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -11047,19 +11818,18 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-comment on column public.job_identities.is_for_pull_requests is
-  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 create table public.identity_subjects (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   template text not null,
   updated_at timestamptz not null default now(),
-  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
-  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
-    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
-    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
-      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+  -- Nothing in it is free text: a subject begins with the organisation and ends with the phase, and each part in
+  -- between has the label of its claim. So no organisation writes another's subject, and no plan that of an apply.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ (
+    '^organization:\{organization(_id)?\}(:(group|project):\{group\}|:module:\{module\}|:module_id:\{module_id\}'
+    || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
+    and template ~ '\{(module|module_id|workspace)\}')
 );
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
@@ -11105,15 +11875,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
-    created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
-    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
+    private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
+    settings = excluded.settings
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -11127,12 +11896,13 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
-  'is_for_pull_requests}. Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
 grant execute on function private.attach_identity to authenticated;
 
-create function private.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- An identity that the caller may do this with.
+create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+language plpgsql stable set search_path = '' as $$
 declare
   v_identity public.job_identities;
 begin
@@ -11141,7 +11911,16 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
-  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  perform private.need(p_verb, v_identity.org_id, v_identity.path);
+  return v_identity;
+end;
+$$;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
+begin
   delete from public.job_identities where id = p_job_identity;
   perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
@@ -11168,8 +11947,9 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'That is not a subject of a token.',
-      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
-      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+      'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
+      ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
+      'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
 end;
 $$;
 comment on function private.set_identity_subject is
@@ -11227,7 +12007,7 @@ begin
         upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
     end if;
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
-      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
         private.usual_audience(v_one.kind, v_one.settings))));
   end loop;
@@ -11260,10 +12040,10 @@ $$;
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
-    'organization:{organization}:module:{module}:phase:{phase}')
+    'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
 
--- Puts claims into the template; values have no braces.
+-- Puts claims into the template; their values have neither braces nor colons.
 create function private.subject_of(p_template text, p_claims jsonb) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -11276,6 +12056,62 @@ begin
   return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
 end;
 $$;
+
+-- ## what a cloud has to trust
+
+-- The claims that subjects are made of, with wildcards for those in which the jobs of an identity differ.
+create function private.trusted_claims(p_identity public.job_identities, p_module uuid, p_phase text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('runyard_organization_id', p_identity.org_id, 'runyard_module', m.path,
+    'terraform_workspace_name', replace(m.path, '/', '.'), 'runyard_module_id', coalesce(
+      p_module::pg_catalog.text, '*'), 'runyard_group', case when p_module is null then '*'
+      else regexp_replace(m.path, '/?[^/]*$', '') end, 'runyard_phase', p_phase, 'runyard_operation', '*',
+    'runyard_trust', '*')
+  from (select case when p_module is not null then p_identity.path
+    else ltrim(p_identity.path || '/*', '/') end as path) as m
+$$;
+
+-- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
+create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
+returns jsonb
+language sql immutable set search_path = '' as $$
+  select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
+      jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
+        format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
+        'Action', 'sts:AssumeRoleWithWebIdentity', 'Condition', jsonb_build_object(
+          'StringEquals', jsonb_build_object(f.issuer || ':aud', p_identity.audience),
+          'StringLike', jsonb_build_object(f.issuer || ':sub', p_subject)))))
+    else jsonb_build_object('issuer', p_issuer, 'audience', p_identity.audience, 'subject', p_subject) end
+  from (select p_identity.settings ->> (p_phase || '_role') as role, regexp_replace(p_issuer, '^https?://', '')
+    as issuer) as f
+$$;
+
+create function private.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities := private.my_job_identity(p_job_identity, 'module.read');
+  v_template pg_catalog.text := private.subject_template(v_identity.org_id);
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = v_identity.org_id
+    and m.path = v_identity.path and m.deleted_at is null);
+begin
+  if v_template !~ '\{organization_id\}' then
+    perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
+      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
+      'one.');
+  elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
+    perform private.fail('RY409', 'The subject of tokens does not show which group a module is in.',
+      'Attach the identity to a module, or set a subject with {module} or {workspace}: runyard identities subject.');
+  end if;
+  return (select jsonb_object_agg(f.phase, private.trust_document(v_identity, rtrim(p_issuer, '/'), f.phase,
+      private.subject_of(v_template, private.trusted_claims(v_identity, v_module, f.phase))))
+    from (values ('plan'), ('apply')) as f (phase));
+end;
+$$;
+comment on function private.identity_trust_policies is
+  'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
+  'has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
@@ -11320,10 +12156,18 @@ create function private.identity_seconds(p_live private.live_jobs) returns integ
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
-    select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + private.lease() from private.heartbeats as h
-      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
-  ) as l
+    select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
+$$;
+
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has
+-- them where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+create function private.may_have_identities(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
+      when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
+        and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
+        and c.allows_identities)
+      else private.is_applied_unmerged(p_job) end else true end
 $$;
 
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
@@ -11332,26 +12176,31 @@ declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
   v_seconds integer := private.identity_seconds(v_live);
   v_job public.provision_jobs;
+  v_identities public.job_identities[];
 begin
   if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
     perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
       'A token is for the attempt that holds its lease.');
   end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
-    'claims', private.identity_claims(v_job), 'identities', coalesce((
-      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
-        'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path, (
-        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
-      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
+  -- A reading of a repository acts on no module.
+  if v_job.module_id is not null then
+    v_identities := array(select i from private.effective_identities(v_job.org_id, v_job.module_path, (
+      select g.variables from private.job_variables as g where g.job_id = p_job)) as i);
+  end if;
+  return (select jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce(jsonb_agg(jsonb_build_object('name', i.name,
+      'kind', i.kind, 'audience', i.audience, 'settings', i.settings) order by i.name)
+        filter (where m.may and i.kind is not null),
+      '[]'),
+    'withheld', coalesce(jsonb_agg(distinct i.kind) filter (where not m.may and i.kind is not null), '[]'))
+    from (select private.may_have_identities(v_job) as may) as m left join unnest(v_identities) as i on true);
 end;
 $$;
 comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
-  'its own phase. The edge function job-identity signs what this returns.';
+  'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
+  'them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
@@ -12594,7 +13443,7 @@ declare
   v_runner private.runner := private.this_runner();
 begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
-    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true)) then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
       'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
@@ -12769,7 +13618,8 @@ create table private.set_members (
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
-create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
+create index set_members_pending_idx on private.set_members (set_id, module_id)
+  where job_id is null and left_out is null;
 alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
@@ -12786,7 +13636,8 @@ create table private.set_edges (
   before_id uuid not null,
   primary key (set_id, after_id, before_id)
 );
-create index set_edges_before_idx on private.set_edges (set_id, before_id);
+-- The set comes last: an index that begins with it would be read whole where the key finds the edges of one member.
+create index set_edges_before_idx on private.set_edges (before_id, set_id);
 alter table private.set_edges enable row level security;
 comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
@@ -12839,14 +13690,17 @@ select
   m.set_id,
   m.module_id
 from private.set_members as m
+-- "offset 0": each member reads its own edges by their index. As a join, a set that was just written, of which the
+-- statistics know nothing, is read whole for each member.
 where m.job_id is null and m.left_out is null and not exists (
   select from private.set_edges as e
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+  where e.set_id = m.set_id and e.after_id = m.module_id
+    and j.status is distinct from 'SUCCEEDED' offset 0 -- noqa: AM09
 ) and not exists (
   select from private.open_bindings as o
-  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
 );
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
@@ -12971,7 +13825,8 @@ declare
   v_set public.job_sets;
   v_modules pg_catalog.uuid[];
 begin
-  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else 'job.run' end, p_org, p_path);
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org,
+    p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
     perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
       'Send PLAN, DRIFT, APPLY or DESTROY.');
@@ -13066,7 +13921,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.cancel');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
@@ -13076,6 +13931,7 @@ begin
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
   perform private.cancel_waiting(v_set, 500);
+  perform private.settle_set(p_set);
   perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
   return private.set_json(v_set);
 end;
@@ -13094,7 +13950,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.plan');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_refusal pg_catalog.text;
@@ -13102,6 +13958,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
+  perform private.need(private.verb_to_run(v_set.type), v_set.org_id, v_set.path);
   -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
@@ -13229,7 +14086,7 @@ $$;
 create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_set public.job_sets := private.my_set(p_set, 'job.apply');
   v_row pg_catalog.record;
   v_refusals pg_catalog.jsonb := '[]';
   v_approved integer := 0;
@@ -13403,7 +14260,8 @@ begin
       perform private.settle_set(v_set.id);
     end if;
     perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
+  -- Of a cancelled set many jobs end in one call, which settles it once.
+  elsif v_set.cancelled_at is null and private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
     perform private.settle_set(v_set.id);
   end if;
@@ -13711,6 +14569,7 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  allows_identities boolean not null default false,
   app_id uuid,
   installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
@@ -13744,6 +14603,9 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.allows_identities is
+  'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
+  'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
 comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
@@ -13806,6 +14668,7 @@ create table public.git_deliveries (
 );
 create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
 create index git_deliveries_connection_id_idx on public.git_deliveries (connection_id, id desc);
+create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
 alter table public.git_deliveries enable row level security;
@@ -13815,7 +14678,9 @@ create policy "Members see what events of their repositories led to" on public.g
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
-comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.delivery_id is
+  'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
+  'signed.';
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
@@ -13848,10 +14713,13 @@ create table public.module_git (
   seen_at timestamptz,
   seen_set_id uuid,
   watched text[] not null default '{}',
+  pushes text[] not null default '{}',
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
   commits_ahead integer check (commits_ahead >= 0),
+  missing_folder text,
+  moved_to text,
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -13876,9 +14744,14 @@ comment on column public.module_git.applied_fingerprint is
 comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.pushes is
+  'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
 comment on column public.module_git.commits_ahead is
   'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
+comment on column public.module_git.missing_folder is
+  'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
+comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
@@ -13950,6 +14823,20 @@ begin
 end;
 $$;
 
+-- The same for somebody who waits for it: refused where no module uses the repository.
+create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint := private.request_resolve(p_connection, p_reason);
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return v_job;
+end;
+$$;
+
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
@@ -13979,19 +14866,36 @@ begin
   end if;
   v_work := private.resolve_work(v_connection);
   return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
-    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
+    -- Outside of the digest, which it would change with each reading.
+    'seen', (select coalesce(jsonb_object_agg(g.module_id, jsonb_build_object('fingerprint', g.seen_fingerprint,
+      'watched', g.watched, 'moved_to', g.moved_to)), '{}') from private.modules_of_connection(v_connection) as m
+      join public.module_git as g on g.module_id = m.id where g.seen_fingerprint is not null));
 end;
 $$;
 comment on function private.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
-  'are known already.';
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
+  'contents that are known already.';
 grant execute on function private.worker_resolve to worker, executor;
 
 -- ## deciding
 create type private.git_finding as (
-  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text,
+  is_missing boolean
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- The folder that a module's source names, which its branch had no more when it was last read.
+create function private.missing_folder(p_module public.modules, p_git public.module_git) returns text
+language sql immutable set search_path = '' as $$
+  select p_git.missing_folder where p_git.missing_folder = coalesce(p_module.source ->> 'subfolder', '')
+$$;
+
+create function private.missing_words(p_where text, p_folder text, p_moved_to text) returns text
+language sql immutable set search_path = '' as $$
+  select left(format('%s has no folder "%s".', p_where, p_folder)
+    || coalesce(' The same content is in "' || p_moved_to || '".', ''), 1000)
+$$;
 
 -- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
@@ -14018,6 +14922,9 @@ language sql stable set search_path = '' as $$
       and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
         g.applied_fingerprint),
     case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when n.is_missing then private.missing_words(coalesce(f.value ->> 'branch', g.seen_branch, 'The repository'),
+        coalesce(m.source ->> 'subfolder', ''), case when f.value is null then g.moved_to
+          else f.value ->> 'moved_to' end)
       when f.value is null and g.seen_commit is not null then private.seen_words(g)
       when f.value is null then 'It was added while the repository was read.'
       when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
@@ -14026,10 +14933,12 @@ language sql stable set search_path = '' as $$
         then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
       when g.seen_fingerprint is null and g.applied_commit is null
         then 'First reading: changes from here on are planned.'
-      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end, n.is_missing
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+  cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
+    else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
@@ -14050,8 +14959,11 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
-create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+-- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
+-- plan gets a request to stop.
+create function private.supersede_plans(
+  p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
+) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -14059,10 +14971,12 @@ begin
   for v_job in
     select j.* from public.provision_jobs as j
     where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
-      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.module_id = any (p_modules)
       and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
       -- An apply that somebody has approved goes its way.
-      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+      and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
+        and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+        or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
     order by j.module_id
   loop
     perform private.try_cancel(v_job, 'system', 'git', p_reason);
@@ -14084,24 +14998,37 @@ begin
     select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
     from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
   loop
+    perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
       jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
-    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+    -- Every push that nobody has answered yet may be in that commit.
+    update public.module_git as g set seen_set_id = v_set, pushes = array(
+      select unnest(g.pushes || v_group.commit) union select d.after_commit from public.git_deliveries as d
+      where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
+    where module_id = any (v_group.modules);
   end loop;
   return v_sets;
 end;
 $$;
 
--- Writes down what was seen of each module.
+-- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
+-- found elsewhere.
 create function private.note_seen(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
 ) returns void
 language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
+  select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  join jsonb_array_elements(p_found -> 'modules') as e on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.is_missing
+  on conflict (module_id) do update set missing_folder = excluded.missing_folder, moved_to = excluded.moved_to
+  where (g.missing_folder, g.moved_to) is distinct from (excluded.missing_folder, excluded.moved_to);
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
     applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
@@ -14114,16 +15041,33 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
-    commits_ahead = excluded.commits_ahead,
+    commits_ahead = excluded.commits_ahead, missing_folder = null, moved_to = null,
+    pushes = case when excluded.seen_fingerprint is distinct from
+      coalesce(excluded.applied_fingerprint, g.applied_fingerprint) then g.pushes else '{}' end,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
   where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead) or g.missing_folder is not null
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
--- was found by the poll, and gets a row of its own.
+-- The branches on which a reading found a folder missing that it found before, as branches without a set.
+create function private.newly_missing(p_findings private.git_finding[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(f.branch, '[]'::pg_catalog.jsonb), '{}')
+  from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
+  left join public.module_git as g on g.module_id = m.id where f.is_missing and private.missing_folder(m, g) is null
+$$;
+
+-- Names the modules whose folders are missing.
+create function private.missing_summary(p_findings private.git_finding[]) returns text
+language sql immutable set search_path = '' as $$
+  select left(string_agg(format('%s: %s', f.path, f.reason), ' ' order by f.path), 1500) from unnest(p_findings) as f
+  where f.is_missing
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
+-- without a delivery was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void
@@ -14141,15 +15085,16 @@ begin
   update public.git_deliveries as d set decided_at = now(),
     set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
     verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
-    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+    reason = case when s.sets <> '[]' then concat_ws(' ', format('Planned %s of %s modules.', s.planned,
+        cardinality(p_findings)), s.missing)
       when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
-      else 'Nothing to plan: no module has other content than before.' end,
+      else coalesce(s.missing, 'Nothing to plan: no module has other content than before.') end,
     modules = s.modules
   from public.git_deliveries as o cross join lateral (
     select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
         p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
-      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
-      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      count(*) filter (where f.is_planned and v.is_own) as planned,
+      count(*) filter (where v.is_own) as own, private.missing_summary(array_agg(f) filter (where v.is_own)) as missing,
       coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
         when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
         else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
@@ -14167,14 +15112,16 @@ language plpgsql set search_path = '' as $$
 declare
   v_found pg_catalog.jsonb := p_job.result -> 'git';
   v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  v_sets pg_catalog.jsonb := '{}';
+  v_sets pg_catalog.jsonb := private.newly_missing(v_findings);
 begin
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+    where f.is_missing), null, 'Its branch has its folder no more.', true);
   if jsonb_typeof(v_found -> 'modules') = 'array' then
     perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
       join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
         and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
     perform private.note_seen(p_connection, v_findings, v_found);
-    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+    v_sets := v_sets || private.plan_branches(p_connection, v_findings, v_found);
   end if;
   update public.git_connections set resolved_at = now(), error = null,
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
@@ -14225,7 +15172,8 @@ begin
     on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
       applied_fingerprint =
       case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
-        when g.seen_commit = v_commit then g.seen_fingerprint end;
+        when g.seen_commit = v_commit then g.seen_fingerprint end,
+      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
   end if;
 end;
 $$;
@@ -14256,14 +15204,17 @@ grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text
-language sql immutable set search_path = '' as $$
+language sql stable set search_path = '' as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
     when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
-      then 'Only new comments on pull requests that begin with /runyard are commands.' end
+      then 'Only new comments on pull requests that begin with /runyard are commands.'
+      -- Until then its first delivery is kept, by which a repeated one is known; a host's clock may be ahead.
+      when (p_delivery #>> '{comment,created_at}')::pg_catalog.timestamptz < now() - interval '29 days'
+      then 'The comment is older than events are kept. Write the command again.' end
     when p_delivery ->> 'event' = 'merge_group' then case when p_delivery -> 'queue' is null
       then 'Only entries of the merge queue that request checks or end are used.' end
     when p_delivery ->> 'event' is distinct from 'push'
@@ -14298,6 +15249,19 @@ begin
 end;
 $$;
 
+-- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
+-- after another push to that branch, which may have led back.
+create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
+language sql stable set search_path = '' as $$
+  select d from public.git_deliveries as d where d.connection_id = p_connection and (
+    d.delivery_id = p_delivery ->> 'delivery_id'
+    or p_delivery -> 'has_signed_id' is distinct from 'true' and d.body_sha256 = p_delivery ->> 'body_sha256'
+      and d.event = p_delivery ->> 'event' and not exists (
+        select from public.git_deliveries as o where o.connection_id = p_connection and o.id > d.id
+          and o.event = 'push' and o.ref = d.ref and o.body_sha256 <> d.body_sha256))
+  order by d.id limit 1
+$$;
+
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -14309,8 +15273,16 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
+    then
+    v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
+  end if;
   -- Before any row: the end of a reading has this lock when it writes the same rows.
   perform private.lock_state(v_connection.org_id, p_connection);
+  v_row := private.first_delivery(p_connection, p_delivery);
+  if v_row.id is not null then
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -14318,15 +15290,10 @@ begin
     coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
     left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
-      end)
-  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
-  if v_row.id is null then
-    select * into v_row from public.git_deliveries where connection_id = p_connection
-      and delivery_id = p_delivery ->> 'delivery_id';
-    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
-  end if;
+      end) returning * into v_row;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
-  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
+  perform private.note_push(p_connection, p_delivery);
+  if p_delivery -> 'pull' is not null then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
   if v_reason is null then
@@ -14355,8 +15322,8 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
-    perform private.request_pulls(v_connection);
     begin
+      perform private.request_pulls(v_connection);
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
         and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
@@ -14382,9 +15349,12 @@ language sql stable set search_path = '' as $$
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
-    'commits_ahead', g.commits_ahead)
+    'commits_ahead', g.commits_ahead, 'missing_folder', n.folder, 'moved_to', case when n.folder is not null
+    then g.moved_to end, 'problem', case when n.folder is not null then private.missing_words(coalesce(g.seen_branch,
+      'The repository'), n.folder, g.moved_to) end)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
   cross join lateral private.apply_mode(p_module) as a
+  cross join lateral (select private.missing_folder(p_module, g) as folder) as n
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -14423,22 +15393,24 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds', 'allows_forks']);
+    'poll_seconds', 'allows_forks', 'allows_identities']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  perform private.check_address(v_new.base_url);
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    allows_forks, next_poll_at, created_by, created_by_label)
+    allows_forks, allows_identities, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
         is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
-    coalesce(v_new.allows_forks, false), now(),
+    coalesce(v_new.allows_forks, false), coalesce(v_new.allows_identities, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, allows_identities = excluded.allows_identities, next_poll_at = now()
+  returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -14462,7 +15434,7 @@ declare
 begin
   perform private.need('git.manage', p_org);
   if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
-    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+    perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
   end if;
   v_new.org_id := p_org;
   v_new.poll_seconds := 300;
@@ -14472,8 +15444,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
-  'token come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
+  'allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -14482,13 +15454,22 @@ declare
   v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
   v_new public.git_connections := private.save_connection(v_old, p_spec);
 begin
+  -- Its installation is at the place that it was proved for.
+  if v_old.app_id is not null and (v_old.provider, v_old.url, v_old.base_url)
+    is distinct from (v_new.provider, v_new.url, v_new.base_url) then
+    update public.git_connections set app_id = null, installation_id = null where id = p_connection
+    returning * into v_new;
+    perform private.audit(v_new.org_id, 'git.app_ended', 'git_connection', p_connection::pg_catalog.text,
+      v_new.repository, jsonb_build_object('reason', 'The GitHub App was for the former address of the repository.'));
+  end if;
   perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
     v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.connection_json(v_new);
 end;
 $$;
 comment on function private.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+  'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or '
+  'base_url ends its GitHub App. Admins.';
 grant execute on function private.update_git_connection to authenticated;
 
 create function private.disconnect_repository(p_connection uuid) returns jsonb
@@ -14511,12 +15492,8 @@ create function private.poll_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
-  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+  v_job bigint := private.need_resolve(v_connection, 'Poll requested');
 begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
   perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
     v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
@@ -14603,6 +15580,31 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
+create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_connection public.git_connections;
+begin
+  select c.* into v_connection from public.git_connections as c join public.module_git as g on g.module_id = p_module
+  where c.org_id = v_module.org_id and c.removed_at is null and g.moved_to = p_folder
+    and c.repository = private.repository_key(v_module.source ->> 'url')
+    and private.missing_folder(v_module, g) is not null;
+  if v_connection.id is null then
+    perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
+      'Read the repository again, or write the subfolder into the source of the module.');
+  end if;
+  -- Its plan shows whether anything but the name has changed.
+  perform private.request_resolve(v_connection, format('The folder of %s has moved', v_module.path));
+  return private.update_module(p_module, jsonb_build_object('source', v_module.source - 'subfolder'
+    || case when p_folder = '.' then '{}' else jsonb_build_object('subfolder', p_folder) end));
+end;
+$$;
+comment on function private.move_module_folder is
+  'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and '
+  'settings of the module stay. Operators.';
+grant execute on function private.move_module_folder to authenticated;
+
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
@@ -14633,6 +15635,8 @@ create table public.git_apps (
   created_at timestamptz not null default now()
 );
 create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+-- An app, with its installations, belongs to the organisation that created it.
+create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
@@ -14673,12 +15677,12 @@ create function private.start_git_app(
 language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
-  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+  v_url pg_catalog.text := rtrim(lower(trim(p_url)), '/');
 begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
   if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
-    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+    perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
   end if;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
   values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'
@@ -14738,6 +15742,9 @@ begin
     html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
   perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
   return to_jsonb(v_app);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is
@@ -14864,7 +15871,8 @@ grant execute on function private.git_installation to service_role;
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
 -- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
 -- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
--- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
+-- member requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never
+-- applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -14890,13 +15898,14 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
-comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
+comment on column public.pull_requests.allowed_commit is
+  'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
 comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.title is 'Its title at the provider.';
@@ -14909,6 +15918,11 @@ create trigger touch before update on public.pull_requests for each row execute 
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
 
+create function private.fork_words(p_commit text) returns text
+language sql immutable set search_path = '' as $$
+  select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
+$$;
+
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
 language plpgsql set search_path = '' as $$
@@ -14920,13 +15934,21 @@ begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit',
+    v_is_open,
     v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
-    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base,
+    head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    is_fork = excluded.is_fork,
+    is_fork = excluded.is_fork, problem = case
+      when excluded.is_fork and excluded.head_commit is distinct from r.allowed_commit
+        then private.fork_words(excluded.head_commit)
+      -- Commits that came just before the merge were reviewed by nobody.
+      when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
+        then 'It was merged at another commit than the one that was planned.'
+      else r.problem end,
     planned = case when excluded.is_open then r.planned else '{}' end;
+  perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
@@ -14957,11 +15979,13 @@ language sql stable set search_path = '' as $$
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value -> 'is_missing' = 'true' then private.missing_words('The merge', coalesce(m.source ->> 'subfolder',
+        ''), f.value ->> 'moved_to')
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
       when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
       when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
         then 'The same content was planned for this pull request.'
-      else 'Its folders change.' end
+      else 'Its folders change.' end, f.value -> 'is_missing' = 'true'
   from private.modules_of_connection(p_connection) as m
   left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -15015,9 +16039,9 @@ begin
   update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
       else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
     reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
-      then 'Nothing to plan: no module would have other content.'
-      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
-        cardinality(p_findings)) end,
+      then coalesce(private.missing_summary(p_findings), 'Nothing to plan: no module would have other content.')
+      else concat_ws(' ', format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f
+        where f.is_planned), cardinality(p_findings)), private.missing_summary(p_findings)) end,
     modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
       then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
   where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
@@ -15038,9 +16062,13 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
     if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
-      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+      v_found := v_found || jsonb_build_object('problem', private.fork_words(v_found ->> 'head_commit'));
     end if;
+    -- A request is for one plan: a base that moves later starts none.
+    update public.pull_requests set allowed_commit = null where connection_id = p_connection.id
+      and number = v_pull.number and is_fork and allowed_commit = v_found ->> 'head_commit';
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -15067,8 +16095,8 @@ $$;
 create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
-    p_pull);
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
+    p_pull -> 'people', 'pull', p_pull);
   v_reason pg_catalog.text := private.early_verdict(v_delivery);
 begin
   if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
@@ -15112,10 +16140,13 @@ create function private.plan_pull_request(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
+  v_job bigint;
 begin
+  perform private.need_anywhere('job.plan', v_connection.org_id);
+  v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
   if v_pull.number is null then
     perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
@@ -15127,7 +16158,7 @@ begin
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
       then jsonb_build_object(v_module.id, '') else '{}' end;
@@ -15139,8 +16170,7 @@ begin
   perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
     p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
     jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
-  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
-    format('Plan of #%s', p_number)));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
 comment on function private.plan_pull_request is
@@ -15237,16 +16267,13 @@ create function private.review_pull_plan(p_plan public.provision_jobs, p_decisio
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
-  v_module public.modules;
 begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
     or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
     perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
       'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
   end if;
-  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
-    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+  if private.is_own_change(p_plan, private.caller_id()) then
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
@@ -15258,15 +16285,19 @@ begin
 end;
 $$;
 
--- The approvals of a plan by members who still have the right.
+-- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language sql stable set search_path = '' as $$
-  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
-  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+  where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
+    and not private.is_own_change(j, a.user_id)
+  order by a.created_at;
+end;
 $$;
 
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+-- Only its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -15275,13 +16306,13 @@ language sql stable set search_path = '' as $$
       select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
       and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
-    select j.id from public.provision_jobs as j
-    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+    select j.id, j.status from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN'
       and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and r.problem is null and j.status = 'SUCCEEDED' and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
       and exists (select from public.approvals as a where a.job_id = j.id)
       or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1
@@ -15327,32 +16358,37 @@ begin
 end;
 $$;
 
+-- The applies of a pull request's merge commit that wait for approval.
+create function private.waiting_merges(p_pull public.pull_requests) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j.* from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and j.payload #>> '{options,git,commit}' = p_pull.merge_commit
+  order by j.module_id
+$$;
+
 -- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
-  v_apply public.provision_jobs;
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  perform private.lock_module_states(v_pull.org_id, array(
+    select l.module_id from public.module_locks as l where l.connection_id = p_connection.id
+      and l.pull_request = p_number
+    union
+    select a.module_id from private.waiting_merges(v_pull) as a));
   with freed as (
     delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
     returning l.module_id
   )
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
   where g.module_id = f.module_id and v_pull.merge_commit is null;
-  for v_apply in
-    select j.* from public.provision_jobs as j
-    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
-      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
-      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
-    order by j.module_id
-  loop
-    perform private.lock_state(v_apply.org_id, v_apply.module_id);
-    perform private.count_reviews(j, p) from public.provision_jobs as j
-    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
-  end loop;
+  perform private.count_reviews(j, p) from private.waiting_merges(v_pull) as j
+  join public.provision_jobs as p on p.id = j.plan_job_id;
 end;
 $$;
 
@@ -15375,20 +16411,23 @@ create function private.apply_pull_request(p_connection uuid, p_number integer, 
 returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
   v_module public.modules;
   v_plan public.provision_jobs;
   v_jobs pg_catalog.jsonb := '[]';
 begin
+  perform private.need_anywhere('job.apply', v_connection.org_id);
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  perform private.lock_module_states(v_connection.org_id, array(select m.id
+    from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
-    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.need('job.apply', v_module.org_id, v_module.path);
     perform private.refuse_unmerged(v_plan.id);
     perform private.lock_to_pull(v_pull, v_module.id);
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
@@ -16048,7 +17087,7 @@ declare
 begin
   perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
-    perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
+    perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
   end if;
   v_new.org_id := p_org;
@@ -16197,11 +17236,11 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
-  -- that went back by less leaves what was due alone, so that nothing runs twice.
+  -- A clock that was ahead and was set back has left schedules waiting for that time: they are counted again from now.
+  -- A correction of minutes does not count, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
-  where s.is_on and s.last_run_at > now() + interval '1 day';
+  where s.is_on and s.last_run_at > now() + interval '5 minutes';
   for v_schedule in
     select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
       limit 200 for update skip locked
@@ -16795,7 +17834,7 @@ declare
 begin
   perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
-    perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
+    perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
   v_rule.org_id := p_org;
   v_rule.path := '';
@@ -16894,8 +17933,10 @@ begin
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
   end if;
-  return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
-    is null or d.status = p_status)),
+  return jsonb_build_object('total', (
+      select count(*) from (
+        select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
+      where p_status is null or d.status = p_status),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
     'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
       coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
@@ -16907,7 +17948,7 @@ begin
 end;
 $$;
 comment on function private.list_deliveries is
-  'Messages, newest first, with status, attempt and what comes next. Admins.';
+  'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function private.list_deliveries to authenticated;
 
 create function private.redeliver(p_delivery bigint) returns jsonb
@@ -17291,6 +18332,7 @@ create table public.git_logins (
   login text not null check (login = lower(login) and length(login) between 1 and 200),
   user_id uuid not null,
   account_id text check (length(account_id) <= 40),
+  proved_at timestamptz,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (org_id, host, login),
@@ -17307,8 +18349,28 @@ comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.proved_at is
+  'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.ended_git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null,
+  login text not null,
+  user_id uuid not null,
+  account_id text not null,
+  ended_at timestamptz not null,
+  primary key (org_id, host, login, user_id, account_id)
+);
+alter table private.ended_git_logins enable row level security;
+comment on table private.ended_git_logins is
+  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
+comment on column private.ended_git_logins.login is 'The login, in lower case.';
+comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
+comment on column private.ended_git_logins.ended_at is
+  'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
 
 create table private.git_link_codes (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -17349,16 +18411,32 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
+-- Notes the link of a login that ends now, or whose proof does; nothing where it just stays with this member.
+create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
+language sql set search_path = '' as $$
+  insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
+  select l.org_id, l.host, l.login, l.user_id, coalesce(l.account_id, ''), case when l.proved_at is not null
+    or l.user_id = private.caller_id() then 'infinity' else now() end
+  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
+    and (l.user_id is distinct from p_next or l.proved_at is not null)
+  on conflict (org_id, host, login, user_id, account_id) do update set
+    ended_at = greatest(e.ended_at, excluded.ended_at)
+$$;
+
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
+  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
-  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
-  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
-    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, created_by_label =
+    excluded.created_by_label, created_at = now(), proved_at = null,
+    account_id = case when l.user_id = p_user then l.account_id end returning * into v_link;
   perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
   return to_jsonb(v_link);
@@ -17370,7 +18448,8 @@ exception
 end;
 $$;
 comment on function private.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except '
+  'those that approve or apply. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
 create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
@@ -17411,13 +18490,15 @@ begin
   if v_code.user_id is null then
     perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
   end if;
-  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
-  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, proved_at, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', now(), m.email
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
-  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
-  where l.user_id = excluded.user_id;
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
+    created_at = now()
+  where l.user_id = excluded.user_id and coalesce(l.account_id, excluded.account_id) = excluded.account_id;
   if not found then
-    perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
+    perform private.fail('RY409', 'This login is linked to another member or account.',
+      'End that link first, or ask an admin.');
   end if;
   return v_code.user_id;
 end;
@@ -17427,14 +18508,16 @@ create function private.unlink_git_login(p_org uuid, p_host text, p_login text) 
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
+  v_host pg_catalog.text := lower(trim(p_host));
+  v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('git.read', p_org);
-  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
-    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
+    and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
-    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  perform private.end_git_login(p_org, v_host, v_login, null);
+  delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
   end if;
@@ -17460,29 +18543,25 @@ $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function private.list_git_logins to authenticated;
 
--- Whether this user is the one who last changed a pull request.
-create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
-  select exists (
-    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
-    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
-      and l.user_id = p_user)
-$$;
-
 -- ## doing
 
--- The member whose login wrote a comment. The first comment notes the number of the account.
-create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+-- The member whose login wrote a comment. The first comment notes the number of the account. A login that an admin
+-- linked neither approves nor applies: the admin could own it.
+create function private.commander(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
 language plpgsql set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_comment ->> 'sender_id')
   where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
-    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+    and l.login = lower(p_login) and coalesce(l.account_id, p_comment ->> 'sender_id') = p_comment ->> 'sender_id'
+  returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
       'Link it in Settings → Git, or ask an admin.');
+  elsif v_link.proved_at is null and p_comment ->> 'verb' in ('confirm', 'apply') then
+    perform private.fail('RY403', 'An admin linked this account, so its comments neither approve nor apply.',
+      'Prove that it is yours: Settings → Git → Logins, or runyard git link-me.');
   end if;
   return v_link.user_id;
 end;
@@ -17510,6 +18589,7 @@ declare
   v_job bigint;
   v_count integer := 0;
 begin
+  perform private.lock_module_states(p_pull.org_id, array(select m.id from unnest(p_modules) as m));
   for v_job in
     select coalesce(a.id, p.id) from unnest(p_modules) as m
     cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
@@ -17575,6 +18655,35 @@ begin
 end;
 $$;
 
+-- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
+-- nothing: it is done again.
+create function private.try_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
+  p_command private.git_commands
+) returns private.git_commands
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.act_as(case when p_comment ->> 'verb' = 'link'
+    then private.prove_login(p_connection, p_delivery.sender, p_comment)
+    else private.commander(p_connection, p_delivery.sender, p_comment) end);
+  p_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+  p_command.is_done := true;
+  perform private.act_as(null);
+  return p_command;
+exception
+  when deadlock_detected then
+    return p_command;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    p_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+      else 'The command failed.' end;
+    raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+    return p_command;
+end;
+$$;
+
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
@@ -17582,7 +18691,6 @@ create function private.run_command(
 language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
-  v_hint pg_catalog.text;
 begin
   insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
   values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
@@ -17592,20 +18700,12 @@ begin
     where id = p_delivery.id returning * into p_delivery;
     return p_delivery;
   end if;
-  begin
-    perform private.act_as(case when p_comment ->> 'verb' = 'link'
-      then private.prove_login(p_connection, p_delivery.sender, p_comment)
-      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
-    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
-    v_command.is_done := true;
-    perform private.act_as(null);
-  exception
-    when others then
-      get stacked diagnostics v_hint = pg_exception_hint;
-      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
-        else 'The command failed.' end;
-      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
-  end;
+  for v_try in 1..3 loop
+    v_command := private.try_command(p_connection, p_delivery, p_comment, v_command);
+    exit when v_command.is_done or v_command.answer is not null;
+  end loop;
+  v_command.answer := coalesce(v_command.answer, case when not v_command.is_done
+    then 'Other work on the same modules was in the way. Write the command again.' end);
   update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
     decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
       'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))
@@ -17638,6 +18738,113 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- ==================== schemas/authors.sql
+
+-- Authors: who made a change that came by git, as far as its host and its commits told. Everybody counts who opened the
+-- pull request, pushed to it or to the branch, or is named in one of the commits; nobody is ever taken off that list,
+-- whatever event follows. Where a module needs approvals, none of these people gives one. A name becomes a member when
+-- that is wanted: by the links of logins, also those that have ended, or by the address of a commit.
+
+create table private.git_authors (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  change text not null check (length(change) between 2 and 64),
+  identity text not null check (length(identity) <= 300),
+  seen_at timestamptz not null default now(),
+  primary key (connection_id, change, identity)
+);
+create index git_authors_seen_at_idx on private.git_authors (seen_at);
+alter table private.git_authors enable row level security;
+comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
+comment on column private.git_authors.connection_id is 'The repository.';
+comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
+comment on column private.git_authors.seen_at is 'When they were first noted.';
+comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
+
+-- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
+create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity)
+  select distinct p_connection, p_change, lower(i.identity) from unnest(p_people) as p (identity)
+  cross join lateral regexp_match(p.identity, '^email:(?:(\d+)[+-])?([^@]+)@(?:users\.)?noreply\.') as n
+  cross join lateral (values (p.identity), ('id:' || n[1]), ('login:' || n[2])) as i (identity)
+  where length(i.identity) <= 300
+  on conflict do nothing
+$$;
+
+-- Notes the addresses that a runner read in the commits of a change.
+create function private.note_emails(p_connection uuid, p_change text, p_found jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, p_change, array(
+    select 'email:' || e from unnest(private.text_list(p_found -> 'emails')) as e))
+$$;
+
+-- Notes who pushed a commit, and to which pull requests: a closed one may be opened again.
+create function private.note_push(p_connection uuid, p_delivery jsonb) returns void
+language sql set search_path = '' as $$
+  select private.note_authors(p_connection, c.change, private.text_list(p_delivery -> 'people')) from (
+    select p_delivery ->> 'after' as change
+    union
+    select '#' || r.number from public.pull_requests as r where r.connection_id = p_connection
+      and r.merge_commit is null and not r.is_fork and 'refs/heads/' || r.head_branch = p_delivery ->> 'ref') as c
+  where p_delivery ->> 'event' = 'push' and c.change is not null
+$$;
+
+-- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied
+-- yet.
+create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+language sql stable set search_path = '' as $$
+  with own as (
+    select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
+      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+    union
+    -- But not the merge itself: a reviewer may merge.
+    select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
+    where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
+      where r.connection_id = p_connection and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+  select o.change from own as o
+  union
+  select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
+    as c (change)
+  where r.connection_id = p_connection and exists (select from own as o
+    where o.change in ('#' || r.number, r.merge_commit))
+$$;
+
+-- The members who made the changes that a job would apply.
+create function private.change_makers(p_job public.provision_jobs) returns setof uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
+    return;
+  end if;
+  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
+      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
+  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
+  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
+  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  join public.memberships as m on m.org_id = p_job.org_id
+  where a.identity = 'email:' || lower(m.email) or exists (
+    select from (
+      select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      union all
+      select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+    where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
+end;
+$$;
+
+-- Whether others than this member have to approve a change, because the member made it.
+create function private.is_own_change(p_plan public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.modules as m join public.organizations as o on o.id = m.org_id
+      and not o.can_approve_own_jobs where m.id = p_plan.module_id and m.approvals_required > 0)
+    and p_user in (select private.change_makers(p_plan))
 $$;
 
 -- ==================== schemas/explanations.sql
@@ -18028,7 +19235,7 @@ begin
     cross join unnest(p_types) as t (type)
     cross join lateral (
       select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
-        and not k.is_followed order by k.id desc limit s.most
+        and not k.is_followed order by -k.id limit s.most
     ) as j group by s.status, s.most) as c);
 end;
 $$;
@@ -18101,8 +19308,8 @@ begin
   if v_member is not null then
     v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
     -- Nothing needs a member who may only read.
-    v_statuses := array(select s from unnest(v_statuses) as s where exists (select from public.memberships as m
-      where m.org_id = p_org and m.user_id = v_member and m.role <= private.least_role('job.approve')));
+    v_statuses := array(select s from unnest(v_statuses) as s
+      where private.may_anywhere('job.approve', p_org, v_member));
   end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
@@ -18112,9 +19319,9 @@ begin
       select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and -k.id > -v_before and not k.is_followed
           and k.id <> all (v_hidden)
-        order by k.id desc limit p_offset + p_limit
+        order by -k.id limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
         limit p_limit offset p_offset);
@@ -18185,7 +19392,7 @@ begin
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
     return '';
   end if;
-  return case when (select bool_and(private.is_only_approver(p_job.org_id, r.user_id))
+  return case when (select bool_and(private.is_only_approver(p_job.org_id, p_job.module_path, r.user_id))
     from private.requesters(p_job) as r (user_id)) then 'alone' else 'others' end;
 end;
 $$;
@@ -18205,8 +19412,10 @@ language sql stable set search_path = '' as $$
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
-    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
-      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+    -- A check is requested of a job that needs attention, which its events say; few have one.
+    'checked_by', case when exists (
+      select from public.job_events as e where e.job_id = p_job.id and e.to_status = 'NEEDS_ATTENTION') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id and c.id > p_job.id
         and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
 $$;
 
@@ -18955,20 +20164,12 @@ create table private.rolled_hours (
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
 
--- The size of private.waits_hourly that so many seconds have.
-create function private.wait_size(p_seconds double precision) returns smallint
-language sql immutable set search_path = '' as $$
-  select width_bucket(ln(greatest(p_seconds, 0.01)), ln(0.01::double precision), ln(1e6::double precision),
-    200)::smallint
-$$;
-
 -- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
-    -- As private.wait_size() counts, which costs ten times as much when it is called for each job.
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
@@ -19163,53 +20364,6 @@ comment on function private.fleet_stats is
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
--- The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each
--- 24th of the span.
-create function private.busiest_parts(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    with job as materialized (
-      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
-      select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
-        split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
-        case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
-        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy,
-        width_bucket(date_part('epoch', j.finished_at), date_part('epoch', p_from), date_part('epoch', p_to), 24) as bin
-      from public.provision_jobs as j where j.org_id = p_org and j.finished_at >= p_from
-    ), part as (
-      select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
-        nullif(case grouping(j.top) when 1 then j.worker_name else j.top end, '') as name, count(*) as jobs,
-        count(*) filter (where j.status = 'FAILED') as failed,
-        count(*) filter (where j.status = 'SUCCEEDED') as succeeded, sum(j.busy) as busy,
-        -- As of the whole: the wait that 95 of 100 jobs did not exceed, by its size.
-        private.wait_seconds(private.wait_size(percentile_disc(0.95) within group (order by j.wait)
-          filter (where j.wait is not null))) as p95
-      from job as j group by grouping sets ((j.worker_id, j.worker_name), (j.top))
-    ), ranked as (
-      select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
-        count(*) over (partition by p.kind) as parts
-      from part as p where p.name is not null
-    ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
-      select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
-        select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
-        from job as j where j.wait is not null
-          and j.worker_name in (select r.name from ranked as r where r.kind = 'runner' and r.place <= 20)
-        group by j.worker_id, j.worker_name, j.bin
-        union all
-        select 'group', null, j.top, j.bin, avg(j.wait) from job as j where j.wait is not null group by j.top, j.bin
-      ) as s group by s.kind, s.id, s.name
-    )
-    select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
-      'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
-      'busy', r.busy / date_part('epoch', p_to - p_from), 'waits', coalesce(d.waits, '{}'))
-        order by r.kind, r.place), '[]')
-    from ranked as r left join drawn as d on d.kind = r.kind and d.name = r.name and d.id is not distinct from r.id
-    where r.place <= 20);
-end;
-$$;
-
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
 language sql stable set search_path = '' as $$
@@ -19256,14 +20410,12 @@ begin
             order by x.at)
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
-      'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: the figure is about jobs that wait now.
-      'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
+      'marks', private.figure_marks(p_org, v_from, v_to)));
 end;
 $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
-  'whole, the runners and groups that waited longest, and the releases and outages of that time. Members.';
+  'whole, and the releases and outages of that time. Members.';
 grant execute on function private.fleet_figures to authenticated;
 
 -- ## figures for a monitoring system
@@ -19312,7 +20464,12 @@ language sql stable security definer set search_path = '' as $$
     'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+        select d.status, count(*) as n from (
+          (select p.status from public.deliveries as p where p.status = 'PENDING' limit 10000)
+          union all
+          select r.status from (select * from public.deliveries as l order by l.id desc limit 10000) as r
+          where r.status <> 'PENDING'
+        ) as d group by d.status) as c),
     'organizations', (select count(*) from public.organizations))
 $$;
 comment on function private.installation_metrics is
@@ -19344,6 +20501,18 @@ comment on function private.open_transactions is
   'Service key only.';
 grant execute on function private.open_transactions to service_role;
 
+-- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
+-- written to the disk, and leave nothing there.
+create function private.write_fault() returns text
+language plpgsql stable set search_path = '' set work_mem = '64kB' as $$
+begin
+  perform count(*) from generate_series(1, 10000);
+  return case when current_setting('default_transaction_read_only') = 'on' then 'the database is read-only' end;
+exception
+  when others then return sqlerrm;
+end;
+$$;
+
 create function private.installation_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
   select jsonb_build_object(
@@ -19353,6 +20522,7 @@ language sql stable security definer set search_path = '' as $$
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
     'swept_seconds_ago', private.swept_seconds_ago(),
+    'write_fault', private.write_fault(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
@@ -19361,8 +20531,8 @@ language sql stable security definer set search_path = '' as $$
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
-  'installed. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
+  'what is published and installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -19770,36 +20940,69 @@ begin
 end;
 $$;
 
--- Removes rows that are past their time; makes log partitions ahead.
-create function private.remove_old_rows() returns boolean
+-- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
+-- that one that fails stops no other.
+create function private.remove_old_rows(p_part text) returns integer
 language plpgsql set search_path = '' as $$
+declare
+  v_count integer;
 begin
-  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
-  delete from private.sessions where ended_at < now() - interval '7 days';
-  delete from private.rate_limits where window_started_at < now() - interval '1 day';
-  delete from private.wake_ups where sent_at < now() - interval '1 hour';
-  delete from private.worker_ticks where at < now() - interval '31 days';
-  -- A part at a time: each may have 32 MiB.
-  delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
-    select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
-    order by o.created_at limit 200);
-  delete from private.uploads where created_at < now() - interval '1 hour';
-  -- Plans expire after the same time; names and versions stay as long as jobs do.
-  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
-  delete from public.variables where ended_at < now() - interval '430 days';
-  delete from public.job_sets where finished_at < now() - interval '90 days';
-  delete from public.deliveries where finished_at < now() - interval '30 days';
-  delete from public.git_deliveries where received_at < now() - interval '30 days';
-  -- Stored by a person: the text is among the versions of the state.
-  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
-  -- The oldest have the lowest numbers.
-  delete from public.worker_events as e using (
-    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '400 days';
-  delete from public.audit_events as e using (
-    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
-  where e.id = o.id and o.at < now() - interval '730 days';
-  return true;
+  case p_part
+    when 'log_days' then
+      perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
+    when 'old_sessions' then
+      delete from private.sessions where ended_at < now() - interval '7 days';
+    when 'old_limits' then
+      delete from private.rate_limits where window_started_at < now() - interval '1 day';
+    when 'old_wake_ups' then
+      delete from private.wake_ups where sent_at < now() - interval '1 hour';
+    when 'old_ticks' then
+      delete from private.worker_ticks where at < now() - interval '31 days';
+    when 'old_artifacts' then
+      -- Each may have 32 MiB.
+      delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
+        select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
+        order by o.created_at limit 200);
+    when 'old_uploads' then
+      delete from private.uploads where created_at < now() - interval '1 hour';
+    when 'old_values' then
+      -- Plans expire after the same time; names and versions stay as long as jobs do.
+      update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+    when 'old_variables' then
+      delete from public.variables where ended_at < now() - interval '430 days';
+    when 'old_sets' then
+      delete from public.job_sets where finished_at < now() - interval '90 days';
+    when 'old_deliveries' then
+      delete from public.deliveries where finished_at < now() - interval '30 days';
+    when 'old_git_deliveries' then
+      delete from public.git_deliveries where received_at < now() - interval '30 days';
+    when 'old_authors' then
+      delete from private.git_authors where seen_at < now() - interval '400 days';
+    when 'old_states' then
+      -- Stored by a person: the text is among the versions of the state.
+      update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+    when 'old_runner_events' then
+      -- The oldest have the lowest numbers.
+      delete from public.worker_events as e using (
+        select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '400 days';
+    when 'old_audit_events' then
+      delete from public.audit_events as e using (
+        select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+      where e.id = o.id and o.at < now() - interval '730 days';
+    when 'old_cron_runs' then
+      -- pg_cron, where there is one, keeps every run of the sweep's schedule.
+      if to_regclass('cron.job_run_details') is not null then
+        execute $sql$
+          delete from cron.job_run_details as d where d.runid in (
+            select r.runid from cron.job_run_details as r
+            where r.jobid in (select j.jobid from cron.job as j where j.jobname = 'runyard-sweep')
+            order by r.runid limit 5000) and coalesce(d.end_time, d.start_time) < now() - interval '7 days'
+        $sql$;
+      end if;
+  end case;
+  get diagnostics v_count = row_count;
+  return v_count;
 end;
 $$;
 
@@ -19840,12 +21043,11 @@ begin
 end;
 $$;
 
--- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
--- decided about stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
+-- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
+-- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
 create function private.delete_old_jobs() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := array(
+language sql set search_path = '' as $$
+  select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
       select k.id from public.provision_jobs as k
@@ -19853,39 +21055,77 @@ declare
         select from private.kept_states as s
         where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
       order by k.finished_at limit 1000
-    ) as j limit 1000) || array(
+    ) as j limit 1000))
+  + private.delete_jobs(array(
     select j.id from public.provision_jobs as j where j.target_connection_id is not null
-      and j.finished_at < now() - interval '1 day' limit 1000);
-begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
-  return cardinality(v_jobs);
-end;
+      and j.finished_at < now() - interval '1 day' limit 1000))
 $$;
 
--- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
--- from running: it is undone alone, and the next sweep tries again.
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
 create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[] := array(
+  v_count integer := private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
-    where o.deleted_at is not null limit 1000);
+    where o.deleted_at is not null limit 1000));
 begin
-  delete from public.job_events as e where e.job_id = any (v_jobs);
-  delete from public.provision_jobs as j where j.id = any (v_jobs);
   delete from public.organizations as o where o.deleted_at is not null and not exists (
     select from public.provision_jobs as j where j.org_id = o.id);
-  return cardinality(v_jobs);
+  return v_count;
 end;
 $$;
 
-create function private.sweep_part(p_name text) returns jsonb
+-- ## the parts, and their drivers
+
+-- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
+-- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
+-- another sweep is at a part.
+create function private.begin_sweep() returns text[]
 language plpgsql set search_path = '' as $$
 begin
-  return jsonb_build_object(p_name, case p_name
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return '{}';
+  end if;
+  return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed', 'swept', 'scheduled', 'polled', 'placed', 'promoted',
+      'rollouts', 'woken']
+    || array(
+      select p.name from unnest(array['log_days', 'old_sessions', 'old_limits', 'old_wake_ups', 'old_ticks',
+        'old_artifacts', 'old_uploads', 'old_values', 'old_variables', 'old_sets', 'old_deliveries',
+        'old_git_deliveries', 'old_authors', 'old_states', 'old_runner_events', 'old_audit_events', 'old_cron_runs',
+        'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+        'forgotten_instances', 'removed_modules', 'forgotten_lanes', 'dropped_log_days']) with ordinality as p (name, n)
+      where private.is_due(p.name, case p.name when 'deleted_log_chunks' then interval '30 minutes'
+        else interval '5 minutes' end)
+      order by p.n);
+end;
+$$;
+
+-- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
+create function private.note_swept(p_is_whole boolean) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  if p_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
+  end if;
+  return p_is_whole;
+end;
+$$;
+
+-- One part of the sweep; its count, named like the part, is added to what was done before. A part that fails or takes
+-- too long must not keep the others from running: it is undone alone, and the next sweep, or housekeeping, tries again.
+create function private.sweep_part(p_name text, p_done jsonb) returns jsonb
+language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+declare
+  v_count pg_catalog.jsonb;
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return p_done || jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  v_count := case p_name
     when 'lost' then to_jsonb(private.sweep_leases())
     when 'unheard' then to_jsonb(private.sweep_updates())
     when 'offline' then to_jsonb(private.sweep_workers())
@@ -19894,58 +21134,49 @@ begin
     when 'expired' then to_jsonb(private.sweep_approvals())
     when 'ended' then to_jsonb(private.sweep_sessions())
     when 'removed' then to_jsonb(private.sweep_removals())
+    when 'swept' then to_jsonb(private.note_swept(not p_done ?| array['failed', 'skipped']))
     when 'scheduled' then to_jsonb(private.sweep_schedules())
     when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
+    when 'promoted' then to_jsonb(private.promote())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
-    when 'removed_rows' then to_jsonb(private.remove_old_rows())
-    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
-    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
-      then private.delete_old_logs() else 0 end)
+    when 'deleted_log_chunks' then to_jsonb(private.delete_old_logs())
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
     when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
-    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    else to_jsonb(private.remove_old_rows(p_name)) end;
+  -- A full batch: there is more, which the next sweep removes.
+  if jsonb_typeof(v_count) = 'number' and v_count::integer >= 1000 then
+    delete from private.clocks as c where c.name = p_name;
+  end if;
+  return p_done || jsonb_build_object(p_name, v_count);
 exception
   when query_canceled or others then
     raise warning 'sweep, %: %', p_name, sqlerrm;
-    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
+    return p_done || jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
+-- All parts in one transaction, for a driver that can only call a function. Locks are held until its end.
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
+language plpgsql security definer set search_path = '' as $$
 declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;
-  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
-  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+  if v_parts = '{}' then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  -- Leases come first: whatever else takes long, a lost job is found.
-  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
-    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
-    v_done := v_done || private.sweep_part(v_part);
+  foreach v_part in array v_parts loop
+    v_done := private.sweep_part(v_part, v_done);
   end loop;
-  v_is_whole := not v_done ? 'failed';
-  -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
-    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
-      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
-    v_done := v_done || private.sweep_part(v_part);
-  end loop;
-  -- A sweep in which leases, pauses or sessions failed is one that has not run.
-  if v_is_whole then
-    perform private.note_alive();
-    insert into private.clocks (name, ran_at) values ('swept', now())
-    on conflict (name) do update set ran_at = excluded.ran_at;
-  end if;
   return v_done;
 end;
 $$;
@@ -19953,6 +21184,24 @@ comment on function private.sweep is
   'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
+
+-- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
+-- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
+create procedure private.sweep_in_parts(inout p_done jsonb default '{}')
+language plpgsql as $$
+declare
+  v_parts pg_catalog.text[] := private.begin_sweep();
+  v_part pg_catalog.text;
+begin
+  commit;
+  foreach v_part in array v_parts loop
+    p_done := private.sweep_part(v_part, p_done);
+    commit;
+  end loop;
+end;
+$$;
+comment on procedure private.sweep_in_parts is
+  'As private.sweep, and commits after each part. For the owner of the database; outside of a transaction.';
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
 create function private.swept_seconds_ago() returns integer
@@ -19975,7 +21224,7 @@ $$;
 do $$
 begin
   if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
-    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'call private.sweep_in_parts()') $cron$;
   end if;
 end;
 $$;
@@ -20035,2354 +21284,1148 @@ notify pgrst, 'reload schema';
 
 -- ==================== schemas/api.sql
 
--- The API: one wrapper for each function of `private` that a role of the API may execute. Each runs as its caller;
+-- The API, for PostgreSQL. People read docs/reference/permissions.md: what each call does, and who may call it.
+-- One wrapper for each function of `private` that a role of the API may execute. Each runs as its caller;
 -- the function of the same name in `private` checks rights and does the work. Supabase's security advisor wants no
 -- security definer function in an exposed schema, hence the second function.
 -- Generated by `make migration` from name, arguments, comment and grants. Do not edit.
 
 create function public.abort_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.abort_rollout(p_rollout);
-end
-$$;
-comment on function public.abort_rollout is
-  'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.abort_rollout(p_rollout);\nend\n';
+comment on function public.abort_rollout is 'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function public.abort_rollout to authenticated;
 
 create function public.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.accept_invitation(p_invitation, p_token_hash);
-end
-$$;
-comment on function public.accept_invitation is
-  'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.accept_invitation(p_invitation, p_token_hash);\nend\n';
+comment on function public.accept_invitation is 'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
-create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
-  null::uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.apply_pull_request(p_connection, p_number, p_module);
-end
-$$;
-comment on function public.apply_pull_request is
-  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
-  'and locks these modules to it until it is merged or closed. Operators.';
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_pull_request(p_connection, p_number, p_module);\nend\n';
+comment on function public.apply_pull_request is 'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks these modules to it until it is merged or closed. Operators.';
 grant execute on function public.apply_pull_request to authenticated;
 
-create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
-  p_override_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);
-end
-$$;
-comment on function public.approve_job is
-  'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
-  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The '
-  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
-  'Operators.';
+create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text, p_override_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);\nend\n';
+comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function public.approve_job to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.assign_worker(p_worker, p_path);
-end
-$$;
-comment on function public.assign_worker is
-  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.assign_worker(p_worker, p_path);\nend\n';
+comment on function public.assign_worker is 'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.attach_identity(p_org, p_path, p_spec);
-end
-$$;
-comment on function public.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings, is_for_pull_requests}. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_identity(p_org, p_path, p_spec);\nend\n';
+comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.bring_modules(p_job, p_folders);
-end
-$$;
-comment on function public.bring_modules is
-  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
-  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.bring_modules(p_job, p_folders);\nend\n';
+comment on function public.bring_modules is 'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
 grant execute on function public.bring_modules to authenticated;
 
-create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
-  'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.cancel_job(p_job, p_kind, p_reason);
-end
-$$;
-comment on function public.cancel_job is
-  'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, '
-  'gracefully, or now. Operators.';
+create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.cancel_set(p_set);
-end
-$$;
-comment on function public.cancel_set is
-  'Cancels what waits of a set; what runs, finishes. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_set(p_set);\nend\n';
+comment on function public.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function public.cancel_set to authenticated;
 
-create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.change_runners(p_org, p_workers, p_change, p_options);
-end
-$$;
-comment on function public.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how '
-  'many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for '
-  'its own role.';
+create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.change_runners(p_org, p_workers, p_change, p_options);\nend\n';
+comment on function public.change_runners is 'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function public.change_runners to authenticated;
 
-create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid,
-  p_service_account uuid default null::uuid,
-  p_account_version integer default null::integer) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);
-end
-$$;
-comment on function public.check_worker_credential is
-  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge '
-  'functions only.';
+create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid, p_service_account uuid default null::uuid, p_account_version integer default null::integer) returns void
+language plpgsql stable set search_path = '' as e'\nbegin\n  perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);\nend\n';
+comment on function public.check_worker_credential is 'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions only.';
 grant execute on function public.check_worker_credential to service_role;
 
 create function public.comment_on_job(p_job bigint, p_body text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.comment_on_job(p_job, p_body);
-end
-$$;
-comment on function public.comment_on_job is
-  'Comments on a job for all its viewers. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.comment_on_job(p_job, p_body);\nend\n';
+comment on function public.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
 create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.complete_git_app(p_app, p_state_hash, p_spec);
-end
-$$;
-comment on function public.complete_git_app is
-  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
-  'are sealed.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.complete_git_app(p_app, p_state_hash, p_spec);\nend\n';
+comment on function public.complete_git_app is 'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
 grant execute on function public.complete_git_app to service_role;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.confirm_set(p_set, p_modules);
-end
-$$;
-comment on function public.confirm_set is
-  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
-  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.confirm_set(p_set, p_modules);\nend\n';
+comment on function public.confirm_set is 'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function public.confirm_set to authenticated;
 
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.connect_repository(p_org, p_spec);
-end
-$$;
-comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
-  'secret and token come sealed by the function notify. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.connect_repository(p_org, p_spec);\nend\n';
+comment on function public.connect_repository is 'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, allows_identities}; secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_cloud_identity(p_org, p_spec);
-end
-$$;
-comment on function public.create_cloud_identity is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is '
-  'made here. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_cloud_identity(p_org, p_spec);\nend\n';
+comment on function public.create_cloud_identity is 'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. Admins.';
 grant execute on function public.create_cloud_identity to authenticated;
 
-create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default
-  '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_module(p_org, p_group_path, p_name, p_spec);
-end
-$$;
-comment on function public.create_module is
-  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+create function public.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_module(p_org, p_group_path, p_name, p_spec);\nend\n';
+comment on function public.create_module is 'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
 grant execute on function public.create_module to authenticated;
 
 create function public.create_notification_rule(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_notification_rule(p_org, p_spec);
-end
-$$;
-comment on function public.create_notification_rule is
-  'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come '
-  'sealed by the function notify. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_notification_rule(p_org, p_spec);\nend\n';
+comment on function public.create_notification_rule is 'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come sealed by the function notify. Admins.';
 grant execute on function public.create_notification_rule to authenticated;
 
 create function public.create_organization(p_name text, p_slug text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_organization(p_name, p_slug);
-end
-$$;
-comment on function public.create_organization is
-  'Creates an organisation; the caller becomes its owner.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_organization(p_name, p_slug);\nend\n';
+comment on function public.create_organization is 'Creates an organisation; the caller becomes its owner.';
 grant execute on function public.create_organization to authenticated;
 
-create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer
-  default 90) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days);
-end
-$$;
-comment on function public.create_personal_token is
-  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who '
-  'is signed in.';
+create function public.create_personal_token(p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null::text, p_path text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_personal_token(p_name, p_token_hash, p_hint, p_days, p_role, p_path);\nend\n';
+comment on function public.create_personal_token is 'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function public.create_personal_token to authenticated;
 
 create function public.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_schedule(p_org, p_spec);
-end
-$$;
-comment on function public.create_schedule is
-  'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. '
-  'Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_schedule(p_org, p_spec);\nend\n';
+comment on function public.create_schedule is 'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
 create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_sealing_key(p_org, p_public_key);
-end
-$$;
-comment on function public.create_sealing_key is
-  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
-  'its private half get the label of the answer. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_sealing_key(p_org, p_public_key);\nend\n';
+comment on function public.create_sealing_key is 'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its private half get the label of the answer. Admins.';
 grant execute on function public.create_sealing_key to authenticated;
 
-create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
-  null::text, p_secret_hint text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint);
-end
-$$;
-comment on function public.create_service_account is
-  'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. '
-  'Admins.';
+create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default null::text, p_secret_hint text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_service_account(p_org, p_spec, p_secret_hash, p_secret_hint);\nend\n';
+comment on function public.create_service_account is 'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
 grant execute on function public.create_service_account to authenticated;
 
+create function public.create_team(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.create_team(p_org, p_name);\nend\n';
+comment on function public.create_team is 'Creates a team without members. Admins.';
+grant execute on function public.create_team to authenticated;
+
 create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.decide_device_login(p_user_code, p_is_confirmed);
-end
-$$;
-comment on function public.decide_device_login is
-  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed);\nend\n';
+comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
 grant execute on function public.decide_device_login to authenticated;
 
 create function public.delete_group(p_group uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_group(p_group);
-end
-$$;
-comment on function public.delete_group is
-  'Deletes an empty group. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_group(p_group);\nend\n';
+comment on function public.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function public.delete_group to authenticated;
 
 create function public.delete_module(p_module uuid, p_confirm_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_module(p_module, p_confirm_name);
-end
-$$;
-comment on function public.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
-  'Its resources in the cloud stay. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_module(p_module, p_confirm_name);\nend\n';
+comment on function public.delete_module is 'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its resources in the cloud stay. Admins.';
 grant execute on function public.delete_module to authenticated;
 
 create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.delete_organization(p_org, p_confirm_slug);
-end
-$$;
-comment on function public.delete_organization is
-  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_organization(p_org, p_confirm_slug);\nend\n';
+comment on function public.delete_organization is 'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 grant execute on function public.delete_organization to authenticated;
 
-create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
-  p_options jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options);
-end
-$$;
-comment on function public.deploy_worker is
-  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: '
-  'cpu, memory, image, version and a runner''s settings. Admins.';
+create function public.delete_role(p_org uuid, p_name text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_role(p_org, p_name);\nend\n';
+comment on function public.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
+grant execute on function public.delete_role to authenticated;
+
+create function public.delete_team(p_team uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.delete_team(p_team);\nend\n';
+comment on function public.delete_team is 'Deletes a team, with the roles that it has. Admins.';
+grant execute on function public.delete_team to authenticated;
+
+create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.deploy_worker(p_org, p_name, p_cloud_identity, p_region, p_options);\nend\n';
+comment on function public.deploy_worker is 'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
 
 create function public.detach_identity(p_job_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.detach_identity(p_job_identity);
-end
-$$;
-comment on function public.detach_identity is
-  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_identity(p_job_identity);\nend\n';
+comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.device_login(p_user_code);
-end
-$$;
-comment on function public.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.discard_kept_state(p_id);
-end
-$$;
-comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.discard_kept_state(p_id);\nend\n';
+comment on function public.discard_kept_state is 'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.disconnect_repository(p_connection);
-end
-$$;
-comment on function public.disconnect_repository is
-  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. '
-  'Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.disconnect_repository(p_connection);\nend\n';
+comment on function public.disconnect_repository is 'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
 grant execute on function public.disconnect_repository to authenticated;
 
 create function public.drain_worker(p_worker uuid, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.drain_worker(p_worker, p_reason);
-end
-$$;
-comment on function public.drain_worker is
-  'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.drain_worker(p_worker, p_reason);\nend\n';
+comment on function public.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
-create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.enqueue_job(p_org, p_type, p_module, p_options);
-end
-$$;
-comment on function public.enqueue_job is
-  'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. '
-  'Operators.';
+create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_job(p_org, p_type, p_module, p_options);\nend\n';
+comment on function public.enqueue_job is 'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_job to authenticated;
 
-create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options
-  jsonb default '{}'::jsonb) returns json
-language plpgsql set search_path = '' as $$
-begin
-  return private.enqueue_jobs(p_org, p_type, p_modules, p_options);
-end
-$$;
-comment on function public.enqueue_jobs is
-  'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and '
-  'statuses. Idempotent by its key. Operators.';
+create function public.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}'::jsonb) returns json
+language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_jobs(p_org, p_type, p_modules, p_options);\nend\n';
+comment on function public.enqueue_jobs is 'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. Idempotent by its key. Operators.';
 grant execute on function public.enqueue_jobs to authenticated;
 
-create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options
-  jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options);
-end
-$$;
-comment on function public.ensure_shared_worker is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces '
-  'the old one. Service key only.';
+create function public.ensure_shared_worker(p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.ensure_shared_worker(p_name, p_token_hash, p_token_hint, p_options);\nend\n';
+comment on function public.ensure_shared_worker is 'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. Service key only.';
 grant execute on function public.ensure_shared_worker to service_role;
 
+create function public.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_access(p_org, p_path, p_verb, p_user);\nend\n';
+comment on function public.explain_access is 'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+grant execute on function public.explain_access to authenticated;
+
 create function public.explain_queue(p_job bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.explain_queue(p_job);
-end
-$$;
-comment on function public.explain_queue is
-  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, '
-  'and what would help. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.explain_queue(p_job);\nend\n';
+comment on function public.explain_queue is 'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
 
 create function public.explain_set(p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.explain_set(p_set);
-end
-$$;
-comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
-  'of which outputs, and which were left out because of a failure; the first 500. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_set(p_set);\nend\n';
+comment on function public.explain_set is 'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.finish_delivery(p_delivery, p_lease, p_result);
-end
-$$;
-comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
-  'pulls}; a failure is tried again after a pause.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.finish_delivery(p_delivery, p_lease, p_result);\nend\n';
+comment on function public.finish_delivery is 'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_figures(p_org, p_hours);
-end
-$$;
-comment on function public.fleet_figures is
-  'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, '
-  'the whole, the runners and groups that waited longest, and the releases and outages of that time. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_figures(p_org, p_hours);\nend\n';
+comment on function public.fleet_figures is 'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the whole, and the releases and outages of that time. Members.';
 grant execute on function public.fleet_figures to authenticated;
 
 create function public.fleet_overview(p_org uuid, p_workers uuid[] default null::uuid[]) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_overview(p_org, p_workers);
-end
-$$;
-comment on function public.fleet_overview is
-  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_overview(p_org, p_workers);\nend\n';
+comment on function public.fleet_overview is 'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.fleet_stats(p_org, p_hours);
-end
-$$;
-comment on function public.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and '
-  'current activity now. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.fleet_stats(p_org, p_hours);\nend\n';
+comment on function public.fleet_stats is 'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.force_unlock_state(p_module, p_lock_id);
-end
-$$;
-comment on function public.force_unlock_state is
-  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.force_unlock_state(p_module, p_lock_id);\nend\n';
+comment on function public.force_unlock_state is 'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
 create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
-language plpgsql set search_path = '' as $$
-begin
-  return private.git_app_connection(p_app, p_url, p_installation);
-end
-$$;
-comment on function public.git_app_connection is
-  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
-  'no module uses it.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.git_app_connection(p_app, p_url, p_installation);\nend\n';
+comment on function public.git_app_connection is 'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module uses it.';
 grant execute on function public.git_app_connection to service_role;
 
-create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
-  default null::integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_change(p_connection, p_commit, p_number);
-end
-$$;
-comment on function public.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
-  'reports. Members.';
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_change(p_connection, p_commit, p_number);\nend\n';
+comment on function public.git_change is 'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. Members.';
 grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_connection_secret(p_connection);
-end
-$$;
-comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
-  'deliveries; null where there is none.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_connection_secret(p_connection);\nend\n';
+comment on function public.git_connection_secret is 'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
 
 create function public.git_installation(p_connection uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.git_installation(p_connection);
-end
-$$;
-comment on function public.git_installation is
-  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
-  'sealed.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.git_installation(p_connection);\nend\n';
+comment on function public.git_installation is 'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.grant_outputs(p_module, p_reader);
-end
-$$;
-comment on function public.grant_outputs is
-  'Grants the jobs of one module access to the outputs of another. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_outputs(p_module, p_reader);\nend\n';
+comment on function public.grant_outputs is 'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
+create function public.grant_role(p_org uuid, p_path text, p_role text, p_kind text, p_subject uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_role(p_org, p_path, p_role, p_kind, p_subject);\nend\n';
+comment on function public.grant_role is 'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. Admins.';
+grant execute on function public.grant_role to authenticated;
+
+create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.identity_trust_policies(p_job_identity, p_issuer);\nend\n';
+comment on function public.identity_trust_policies is 'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject has the organisation''s id, the module or group, and the phase. Members.';
+grant execute on function public.identity_trust_policies to authenticated;
+
 create function public.installation_health() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.installation_health();
-end
-$$;
-comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
-  'and installed. Service key only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_health();\nend\n';
+comment on function public.installation_health is 'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, what is published and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.installation_metrics();
-end
-$$;
-comment on function public.installation_metrics is
-  'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep '
-  'is. The metrics function calls it.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.installation_metrics();\nend\n';
+comment on function public.installation_metrics is 'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
 create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.invitation_offer(p_invitation, p_token_hash);
-end
-$$;
-comment on function public.invitation_offer is
-  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.invitation_offer(p_invitation, p_token_hash);\nend\n';
+comment on function public.invitation_offer is 'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
 grant execute on function public.invitation_offer to service_role;
 
-create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
-  text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.invite_member(p_org, p_email, p_role, p_token_hash);
-end
-$$;
-comment on function public.invite_member is
-  'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners '
-  'for owners.';
+create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.invite_member(p_org, p_email, p_role, p_token_hash);\nend\n';
+comment on function public.invite_member is 'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for owners.';
 grant execute on function public.invite_member to authenticated;
 
 create function public.job_by_number(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.job_by_number(p_org, p_number);
-end
-$$;
-comment on function public.job_by_number is
-  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
-  'only one; none where there is no such number. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.job_by_number(p_org, p_number);\nend\n';
+comment on function public.job_by_number is 'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; none where there is no such number. Members.';
 grant execute on function public.job_by_number to authenticated;
 
 create function public.job_page(p_org uuid, p_number bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.job_page(p_org, p_number);
-end
-$$;
-comment on function public.job_page is
-  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, '
-  'approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no '
-  'such number. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.job_page(p_org, p_number);\nend\n';
+comment on function public.job_page is 'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no such number. Members.';
 grant execute on function public.job_page to authenticated;
 
 create function public.kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.kept_state(p_id);
-end
-$$;
-comment on function public.kept_state is
-  'The text of a state that was not stored (body). Reading it is audited. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.kept_state(p_id);\nend\n';
+comment on function public.kept_state is 'The text of a state that was not stored (body). Reading it is audited. Admins.';
 grant execute on function public.kept_state to authenticated;
 
 create function public.kept_states(p_job bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.kept_states(p_job);
-end
-$$;
-comment on function public.kept_states is
-  'States that a job wrote and that were not stored, newest first, without their text: a person released '
-  'the job meanwhile. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.kept_states(p_job);\nend\n';
+comment on function public.kept_states is 'States that a job wrote and that were not stored, newest first, without their text: a person released the job meanwhile. Members.';
 grant execute on function public.kept_states to authenticated;
 
 create function public.lease_deliveries(p_limit integer default 20) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.lease_deliveries(p_limit);
-end
-$$;
-comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
-  'and reports of git results as they are now.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_deliveries(p_limit);\nend\n';
+comment on function public.lease_deliveries is 'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.link_git_login(p_org, p_user, p_host, p_login);
-end
-$$;
-comment on function public.link_git_login is
-  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
-  'Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.link_git_login(p_org, p_user, p_host, p_login);\nend\n';
+comment on function public.link_git_login is 'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except those that approve or apply. Admins.';
 grant execute on function public.link_git_login to authenticated;
 
-create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
-  default null::bigint, p_limit integer default 50) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_deliveries(p_org, p_status, p_before, p_limit);
-end
-$$;
-comment on function public.list_deliveries is
-  'Messages, newest first, with status, attempt and what comes next. Admins.';
+create function public.list_access(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_access(p_org, p_path);\nend\n';
+comment on function public.list_access is 'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it is the role of a membership or an account in the whole organisation. Members.';
+grant execute on function public.list_access to authenticated;
+
+create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
+comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_dependencies(p_org, p_path);
-end
-$$;
-comment on function public.list_dependencies is
-  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
-  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_dependencies(p_org, p_path);\nend\n';
+comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function public.list_dependencies to authenticated;
 
-create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
-  '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_events(p_org, p_search, p_filters, p_limit, p_offset);
-end
-$$;
-comment on function public.list_events is
-  'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance '
-  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
-  'number), since, until}. Members.';
+create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_events(p_org, p_search, p_filters, p_limit, p_offset);\nend\n';
+comment on function public.list_events is 'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
 
 create function public.list_git_apps(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_apps(p_org);
-end
-$$;
-comment on function public.list_git_apps is
-  'GitHub Apps, and how many repositories each has. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_apps(p_org);\nend\n';
+comment on function public.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
 grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_connections(p_org);
-end
-$$;
-comment on function public.list_git_connections is
-  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_connections(p_org);\nend\n';
+comment on function public.list_git_connections is 'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 grant execute on function public.list_git_connections to authenticated;
 
-create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before
-  bigint default null::bigint, p_limit integer default 50) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);
-end
-$$;
-comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
-  'module. Members.';
+create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);\nend\n';
+comment on function public.list_git_deliveries is 'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
 
 create function public.list_git_logins(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_git_logins(p_org);
-end
-$$;
-comment on function public.list_git_logins is
-  'Logins at git providers, and whose they are. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_git_logins(p_org);\nend\n';
+comment on function public.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_job_variables(p_job);
-end
-$$;
-comment on function public.list_job_variables is
-  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
-  'the request. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_job_variables(p_job);\nend\n';
+comment on function public.list_job_variables is 'Names, paths and versions of the variables that a job was given, without values. A null path: given with the request. Members.';
 grant execute on function public.list_job_variables to authenticated;
 
-create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
-  '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
-  default 50, p_offset integer default 0, p_before bigint default
-  null::bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before);
-end
-$$;
-comment on function public.list_jobs is
-  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a '
-  'plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, '
-  'worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this '
-  'member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. '
-  'Without a search, 10,000 of each final status are counted at most. Members.';
+create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'active'::text, p_limit integer default 50, p_offset integer default 0, p_before bigint default null::bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_jobs(p_org, p_search, p_filters, p_sort, p_limit, p_offset, p_before);\nend\n';
+comment on function public.list_jobs is 'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
-create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_sort text default 'path'::text, p_limit
-  integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset);
-end
-$$;
-comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
-  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
+create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'path'::text, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_modules(p_org, p_search, p_filters, p_sort, p_limit, p_offset);\nend\n';
+comment on function public.list_modules is 'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_notification_rules(p_org);
-end
-$$;
-comment on function public.list_notification_rules is
-  'Notification rules, each with its last delivery; of an address only its hint. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_notification_rules(p_org);\nend\n';
+comment on function public.list_notification_rules is 'Notification rules, each with its last delivery; of an address only its hint. Members.';
 grant execute on function public.list_notification_rules to authenticated;
 
-create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_sort text default 'name'::text, p_limit
-  integer default 50, p_offset integer default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset);
-end
-$$;
-comment on function public.list_runners is
-  'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as '
-  'lists {id, status, type, label, version, region, health}, order name, -name, status, newest. Members.';
+create function public.list_roles(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_roles(p_org);\nend\n';
+comment on function public.list_roles is 'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
+grant execute on function public.list_roles to authenticated;
+
+create function public.list_runners(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_sort text default 'name'::text, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_runners(p_org, p_search, p_filters, p_sort, p_limit, p_offset);\nend\n';
+comment on function public.list_runners is 'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as lists {id, status, type, label, version, region, health}, order name, -name, status, newest. Members.';
 grant execute on function public.list_runners to authenticated;
 
 create function public.list_schedules(p_org uuid, p_path text default null::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_schedules(p_org, p_path);
-end
-$$;
-comment on function public.list_schedules is
-  'Schedules with their words, next time and last run; with a path those of the module or group and of the '
-  'groups above. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_schedules(p_org, p_path);\nend\n';
+comment on function public.list_schedules is 'Schedules with their words, next time and last run; with a path those of the module or group and of the groups above. Members.';
 grant execute on function public.list_schedules to authenticated;
 
 create function public.list_sets(p_org uuid, p_path text default null::text, p_limit integer default 20) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_sets(p_org, p_path, p_limit);
-end
-$$;
-comment on function public.list_sets is
-  'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_sets(p_org, p_path, p_limit);\nend\n';
+comment on function public.list_sets is 'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
 grant execute on function public.list_sets to authenticated;
 
-create function public.list_triggers(p_org uuid, p_search text default null::text, p_filters jsonb
-  default '{}'::jsonb, p_limit integer default 50, p_offset integer
-  default 0) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_triggers(p_org, p_search, p_filters, p_limit, p_offset);
-end
-$$;
-comment on function public.list_triggers is
-  'A page of triggers {total, rows with their last event}, by path: pushes and pull requests for each '
-  'module of a connected repository, and schedules; the search is in path and repository, filters {kind: '
-  'push, pull_request, schedule}. Members.';
+create function public.list_triggers(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_triggers(p_org, p_search, p_filters, p_limit, p_offset);\nend\n';
+comment on function public.list_triggers is 'A page of triggers {total, rows with their last event}, by path: pushes and pull requests for each module of a connected repository, and schedules; the search is in path and repository, filters {kind: push, pull_request, schedule}. Members.';
 grant execute on function public.list_triggers to authenticated;
 
 create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_unused_variables(p_org, p_days);
-end
-$$;
-comment on function public.list_unused_variables is
-  'The variables that no job has used for a number of days, and that are as old. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_unused_variables(p_org, p_days);\nend\n';
+comment on function public.list_unused_variables is 'The variables that no job has used for a number of days, and that are as old. Members.';
 grant execute on function public.list_unused_variables to authenticated;
 
 create function public.list_variable_users(p_variable bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_variable_users(p_variable);
-end
-$$;
-comment on function public.list_variable_users is
-  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
-  'open it. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variable_users(p_variable);\nend\n';
+comment on function public.list_variable_users is 'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. Members.';
 grant execute on function public.list_variable_users to authenticated;
 
+create function public.list_variables(p_org uuid, p_path text default null::text, p_with_sealed boolean default false) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_variables(p_org, p_path, p_with_sealed);\nend\n';
+comment on function public.list_variables is 'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for operators. Members.';
+grant execute on function public.list_variables to authenticated;
+
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.list_worker_tokens(p_worker);
-end
-$$;
-comment on function public.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_worker_tokens(p_worker);\nend\n';
+comment on function public.list_worker_tokens is 'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
 grant execute on function public.list_worker_tokens to authenticated;
 
 create function public.lock_evidence(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.lock_evidence(p_module);
-end
-$$;
-comment on function public.lock_evidence is
-  'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a '
-  'verdict (free, safe, unclear, unsafe). Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.lock_evidence(p_module);\nend\n';
+comment on function public.lock_evidence is 'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a verdict (free, safe, unclear, unsafe). Members.';
 grant execute on function public.lock_evidence to authenticated;
 
 create function public.lock_module(p_module uuid, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.lock_module(p_module, p_reason);
-end
-$$;
-comment on function public.lock_module is
-  'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it '
-  'confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lock_module(p_module, p_reason);\nend\n';
+comment on function public.lock_module is 'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function public.lock_module to authenticated;
 
 create function public.maintenance(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.maintenance(p_org);
-end
-$$;
-comment on function public.maintenance is
-  'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.maintenance(p_org);\nend\n';
+comment on function public.maintenance is 'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
 grant execute on function public.maintenance to authenticated;
 
 create function public.member_sign_ins(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.member_sign_ins(p_org);
-end
-$$;
-comment on function public.member_sign_ins is
-  'Which members have two-step sign-in, and when each last signed in. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.member_sign_ins(p_org);\nend\n';
+comment on function public.member_sign_ins is 'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
 create function public.module_page(p_org uuid, p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_page(p_org, p_module);
-end
-$$;
-comment on function public.module_page is
-  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
-  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.module_page(p_org, p_module);\nend\n';
+comment on function public.module_page is 'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
 
+create function public.move_module_folder(p_module uuid, p_folder text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.move_module_folder(p_module, p_folder);\nend\n';
+comment on function public.move_module_folder is 'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and settings of the module stay. Operators.';
+grant execute on function public.move_module_folder to authenticated;
+
 create function public.my_organizations() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.my_organizations();
-end
-$$;
-comment on function public.my_organizations is
-  'The caller''s organisations with their role in each.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.my_personal_tokens();
-end
-$$;
-comment on function public.my_personal_tokens is
-  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody '
-  'who is signed in.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_personal_tokens();\nend\n';
+comment on function public.my_personal_tokens is 'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody who is signed in.';
 grant execute on function public.my_personal_tokens to authenticated;
 
+create function public.my_verbs(p_org uuid, p_path text) returns text[]
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_verbs(p_org, p_path);\nend\n';
+comment on function public.my_verbs is 'What the caller may do at a path. Members.';
+grant execute on function public.my_verbs to authenticated;
+
 create function public.open_transactions() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.open_transactions();
-end
-$$;
-comment on function public.open_transactions is
-  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim '
-  'slower. Service key only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';
+comment on function public.open_transactions is 'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. Service key only.';
 grant execute on function public.open_transactions to service_role;
 
-create function public.open_worker_session(p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb
-  default '{}'::jsonb, p_token uuid default null::uuid,
-  p_service_account uuid default null::uuid, p_account_version
-  integer default null::integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account,
-    p_account_version);
-end
-$$;
-comment on function public.open_worker_session is
-  'Opens a session for a process whose token or service account was verified. Refuses a second process '
-  'while the first is fresh. Edge functions only.';
+create function public.open_worker_session(p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}'::jsonb, p_token uuid default null::uuid, p_service_account uuid default null::uuid, p_account_version integer default null::integer) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.open_worker_session(p_worker, p_instance, p_boot_id, p_facts, p_token, p_service_account,\n    p_account_version);\nend\n';
+comment on function public.open_worker_session is 'Opens a session for a process whose token or service account was verified. Refuses a second process while the first is fresh. Edge functions only.';
 grant execute on function public.open_worker_session to service_role;
 
 create function public.organization_makers() returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.organization_makers();
-end
-$$;
-comment on function public.organization_makers is
-  'Says who may make organisations on this installation, and whether the caller may.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.organization_makers();\nend\n';
+comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.path_runners(p_org, p_path);
-end
-$$;
-comment on function public.path_runners is
-  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
-  'counts: 200 at most, and how many there are. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.path_runners(p_org, p_path);\nend\n';
+comment on function public.path_runners is 'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: 200 at most, and how many there are. Members.';
 grant execute on function public.path_runners to authenticated;
 
 create function public.pause_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.pause_rollout(p_rollout);
-end
-$$;
-comment on function public.pause_rollout is
-  'Starts no further wave. Queued jobs continue. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.pause_rollout(p_rollout);\nend\n';
+comment on function public.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
 
 create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.pending_git_app(p_app, p_state_hash);
-end
-$$;
-comment on function public.pending_git_app is
-  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.pending_git_app(p_app, p_state_hash);\nend\n';
+comment on function public.pending_git_app is 'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
 grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.plan_changes(p_job, p_address);
-end
-$$;
-comment on function public.plan_changes is
-  'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
-  'all; sensitive values are masked. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.plan_changes(p_job, p_address);\nend\n';
+comment on function public.plan_changes is 'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
-create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
-  null::uuid, p_commit text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
-end
-$$;
-comment on function public.plan_pull_request is
-  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
-  'is named, where the repository allows forks. Operators.';
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);\nend\n';
+comment on function public.plan_pull_request is 'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, where the repository allows forks. Operators.';
 grant execute on function public.plan_pull_request to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.poll_repository(p_connection);
-end
-$$;
-comment on function public.poll_repository is
-  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
+comment on function public.poll_repository is 'Queues the job that reads a repository, or finds the one that is queued. Operators.';
 grant execute on function public.poll_repository to authenticated;
 
-create function public.preview_identities(p_module uuid, p_type public.job_type default
-  'PLAN'::public.job_type) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_identities(p_module, p_type);
-end
-$$;
-comment on function public.preview_identities is
-  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+create function public.preview_identities(p_module uuid, p_type public.job_type default 'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_identities(p_module, p_type);\nend\n';
+comment on function public.preview_identities is 'The identities that a module''s next job would have, and the claims of their tokens. Members.';
 grant execute on function public.preview_identities to authenticated;
 
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_schedule(p_org, p_cron, p_zone);
-end
-$$;
-comment on function public.preview_schedule is
-  'A time in words, and the next five times it comes in that zone. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_schedule(p_org, p_cron, p_zone);\nend\n';
+comment on function public.preview_schedule is 'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
 
 create function public.preview_variables(p_org uuid, p_path text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.preview_variables(p_org, p_path);
-end
-$$;
-comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, the '
-  'last job that used it, and those that it hides. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_variables(p_org, p_path);\nend\n';
+comment on function public.preview_variables is 'The variables that the next job of a module or group would have: value, path and version of each, the last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.publish_release(p_spec);
-end
-$$;
-comment on function public.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. '
-  'Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.publish_release(p_spec);\nend\n';
+comment on function public.publish_release is 'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key only.';
 grant execute on function public.publish_release to service_role;
 
 create function public.push_state(p_module uuid, p_body text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.push_state(p_module, p_body);
-end
-$$;
-comment on function public.push_state is
-  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
-  'another lineage, and with a serial that is not newer. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.push_state(p_module, p_body);\nend\n';
+comment on function public.push_state is 'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another lineage, and with a serial that is not newer. Admins.';
 grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return private.rate_limit(p_key, p_limit, p_window_seconds);
-end
-$$;
-comment on function public.rate_limit is
-  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rate_limit(p_key, p_limit, p_window_seconds);\nend\n';
+comment on function public.rate_limit is 'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function public.rate_limit to service_role;
 
 create function public.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.receive_git_delivery(p_connection, p_delivery);
-end
-$$;
-comment on function public.receive_git_delivery is
-  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A '
-  'repeated one changes nothing and gets the first verdict.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.receive_git_delivery(p_connection, p_delivery);\nend\n';
+comment on function public.receive_git_delivery is 'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one changes nothing and gets the first verdict.';
 grant execute on function public.receive_git_delivery to service_role;
 
 create function public.recovery_codes_left() returns integer
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.recovery_codes_left();
-end
-$$;
-comment on function public.recovery_codes_left is
-  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.recovery_codes_left();\nend\n';
+comment on function public.recovery_codes_left is 'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
 grant execute on function public.recovery_codes_left to authenticated;
 
 create function public.redeliver(p_delivery bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.redeliver(p_delivery);
-end
-$$;
-comment on function public.redeliver is
-  'Sends a message again, now, with the same event id. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.redeliver(p_delivery);\nend\n';
+comment on function public.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function public.redeliver to authenticated;
 
 create function public.refuse_git_delivery(p_connection uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.refuse_git_delivery(p_connection);
-end
-$$;
-comment on function public.refuse_git_delivery is
-  'Notes that a delivery with a wrong signature came.';
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.refuse_git_delivery(p_connection);\nend\n';
+comment on function public.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
 grant execute on function public.refuse_git_delivery to service_role;
 
-create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
-  p_options jsonb default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options);
-end
-$$;
-comment on function public.register_worker is
-  'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
+create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.register_worker(p_org, p_name, p_token_hash, p_token_hint, p_options);\nend\n';
+comment on function public.register_worker is 'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
 grant execute on function public.register_worker to authenticated;
 
 create function public.remove_cloud_identity(p_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_cloud_identity(p_identity);
-end
-$$;
-comment on function public.remove_cloud_identity is
-  'Removes a cloud identity that no runner uses. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_cloud_identity(p_identity);\nend\n';
+comment on function public.remove_cloud_identity is 'Removes a cloud identity that no runner uses. Admins.';
 grant execute on function public.remove_cloud_identity to authenticated;
 
 create function public.remove_cloud_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_cloud_worker(p_worker);
-end
-$$;
-comment on function public.remove_cloud_worker is
-  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. '
-  'Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_cloud_worker(p_worker);\nend\n';
+comment on function public.remove_cloud_worker is 'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
 grant execute on function public.remove_cloud_worker to authenticated;
 
 create function public.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_dependency(p_consumer, p_producer);
-end
-$$;
-comment on function public.remove_dependency is
-  'Removes a dependency with its bindings. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_dependency(p_consumer, p_producer);\nend\n';
+comment on function public.remove_dependency is 'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
 
 create function public.remove_git_app(p_app uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_git_app(p_app);
-end
-$$;
-comment on function public.remove_git_app is
-  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_git_app(p_app);\nend\n';
+comment on function public.remove_git_app is 'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
 grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_member(p_org, p_user);
-end
-$$;
-comment on function public.remove_member is
-  'Removes a member; everybody may leave. Admins; only owners remove owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_member(p_org, p_user);\nend\n';
+comment on function public.remove_member is 'Removes a member; everybody may leave. Admins; only owners remove owners.';
 grant execute on function public.remove_member to authenticated;
 
 create function public.remove_notification_rule(p_rule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_notification_rule(p_rule);
-end
-$$;
-comment on function public.remove_notification_rule is
-  'Removes a notification rule with its address; the log stays. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_notification_rule(p_rule);\nend\n';
+comment on function public.remove_notification_rule is 'Removes a notification rule with its address; the log stays. Admins.';
 grant execute on function public.remove_notification_rule to authenticated;
 
 create function public.remove_schedule(p_schedule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_schedule(p_schedule);
-end
-$$;
-comment on function public.remove_schedule is
-  'Removes a schedule; its jobs stay. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_schedule(p_schedule);\nend\n';
+comment on function public.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
 grant execute on function public.remove_schedule to authenticated;
 
 create function public.remove_service_account(p_account uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_service_account(p_account);
-end
-$$;
-comment on function public.remove_service_account is
-  'Removes a service account that no runner uses. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_service_account(p_account);\nend\n';
+comment on function public.remove_service_account is 'Removes a service account that no runner uses. Admins.';
 grant execute on function public.remove_service_account to authenticated;
 
 create function public.remove_shared_worker(p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_shared_worker(p_name);
-end
-$$;
-comment on function public.remove_shared_worker is
-  'Removes a shared runner that left the installation''s configuration. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_shared_worker(p_name);\nend\n';
+comment on function public.remove_shared_worker is 'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
 
 create function public.remove_variable(p_variable bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_variable(p_variable);
-end
-$$;
-comment on function public.remove_variable is
-  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
-  'for enforced ones.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_variable(p_variable);\nend\n';
+comment on function public.remove_variable is 'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for enforced ones.';
 grant execute on function public.remove_variable to authenticated;
 
 create function public.remove_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.remove_worker(p_worker);
-end
-$$;
-comment on function public.remove_worker is
-  'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_worker(p_worker);\nend\n';
+comment on function public.remove_worker is 'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
 grant execute on function public.remove_worker to authenticated;
 
-create function public.renew_worker_session(p_session uuid, p_job bigint default null::bigint, p_attempt
-  integer default null::integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.renew_worker_session(p_session, p_job, p_attempt);
-end
-$$;
-comment on function public.renew_worker_session is
-  'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt '
-  'holds the job), or whose token or account is not good any more. Edge functions only.';
+create function public.renew_worker_session(p_session uuid, p_job bigint default null::bigint, p_attempt integer default null::integer) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.renew_worker_session(p_session, p_job, p_attempt);\nend\n';
+comment on function public.renew_worker_session is 'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt holds the job), or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session to service_role;
 
 create function public.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.replace_dependencies(p_org, p_path, p_dependencies);
-end
-$$;
-comment on function public.replace_dependencies is
-  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.replace_dependencies(p_org, p_path, p_dependencies);\nend\n';
+comment on function public.replace_dependencies is 'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.request_git_link(p_org, p_host, p_login);
-end
-$$;
-comment on function public.request_git_link is
-  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it '
-  'on any pull request of a connected repository within half an hour. Members.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.request_git_link(p_org, p_host, p_login);\nend\n';
+comment on function public.request_git_link is 'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it on any pull request of a connected repository within half an hour. Members.';
 grant execute on function public.request_git_link to authenticated;
 
 create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.request_survey(p_org, p_source);
-end
-$$;
-comment on function public.request_survey is
-  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, '
-  'archive (base64), sha256}; they are in the result of the job. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.request_survey(p_org, p_source);\nend\n';
+comment on function public.request_survey is 'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive (base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resolve_attention(p_job, p_action, p_proof);
-end
-$$;
-comment on function public.resolve_attention is
-  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the '
-  'lock''s id as proof). Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resolve_attention(p_job, p_action, p_proof);\nend\n';
+comment on function public.resolve_attention is 'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id as proof). Operators.';
 grant execute on function public.resolve_attention to authenticated;
 
 create function public.resume_rollout(p_rollout uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resume_rollout(p_rollout);
-end
-$$;
-comment on function public.resume_rollout is
-  'Goes on with a paused rollout; what failed stays as it is. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resume_rollout(p_rollout);\nend\n';
+comment on function public.resume_rollout is 'Goes on with a paused rollout; what failed stays as it is. Admins.';
 grant execute on function public.resume_rollout to authenticated;
 
 create function public.resume_worker(p_worker uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.resume_worker(p_worker);
-end
-$$;
-comment on function public.resume_worker is
-  'Ends a drain. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.resume_worker(p_worker);\nend\n';
+comment on function public.resume_worker is 'Ends a drain. Operators.';
 grant execute on function public.resume_worker to authenticated;
 
 create function public.retry_job(p_job bigint, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.retry_job(p_job, p_reason);
-end
-$$;
-comment on function public.retry_job is
-  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger '
-  'number of approvals. Operators; admins for runners'' own jobs.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.retry_job(p_job, p_reason);\nend\n';
+comment on function public.retry_job is 'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of approvals. Operators; admins for runners'' own jobs.';
 grant execute on function public.retry_job to authenticated;
 
 create function public.retry_set(p_set uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.retry_set(p_set);
-end
-$$;
-comment on function public.retry_set is
-  'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.retry_set(p_set);\nend\n';
+comment on function public.retry_set is 'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
 grant execute on function public.retry_set to authenticated;
 
 create function public.revoke_invitation(p_invitation uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_invitation(p_invitation);
-end
-$$;
-comment on function public.revoke_invitation is
-  'Withdraws an invitation. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_invitation(p_invitation);\nend\n';
+comment on function public.revoke_invitation is 'Withdraws an invitation. Admins.';
 grant execute on function public.revoke_invitation to authenticated;
 
 create function public.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_outputs(p_module, p_reader);
-end
-$$;
-comment on function public.revoke_outputs is
-  'Takes that away again, at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_outputs(p_module, p_reader);\nend\n';
+comment on function public.revoke_outputs is 'Takes that away again, at once. Admins.';
 grant execute on function public.revoke_outputs to authenticated;
 
 create function public.revoke_personal_token(p_token uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_personal_token(p_token);
-end
-$$;
-comment on function public.revoke_personal_token is
-  'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_personal_token(p_token);\nend\n';
+comment on function public.revoke_personal_token is 'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed in.';
 grant execute on function public.revoke_personal_token to authenticated;
 
+create function public.revoke_role(p_binding uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_role(p_binding);\nend\n';
+comment on function public.revoke_role is 'Takes a role away that was given at a path. Admins.';
+grant execute on function public.revoke_role to authenticated;
+
 create function public.revoke_worker_token(p_token uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.revoke_worker_token(p_token);
-end
-$$;
-comment on function public.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.revoke_worker_token(p_token);\nend\n';
+comment on function public.revoke_worker_token is 'Revokes a token and ends the sessions that it opened, at once. Admins.';
 grant execute on function public.revoke_worker_token to authenticated;
 
 create function public.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.roll_back_state(p_module, p_serial);
-end
-$$;
-comment on function public.roll_back_state is
-  'Makes an older version of a state the newest again, with a new serial; refused while a job uses the '
-  'state. Changes no infrastructure. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.roll_back_state(p_module, p_serial);\nend\n';
+comment on function public.roll_back_state is 'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes no infrastructure. Admins.';
 grant execute on function public.roll_back_state to authenticated;
 
 create function public.rollout_progress(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.rollout_progress(p_org);
-end
-$$;
-comment on function public.rollout_progress is
-  'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.rollout_progress(p_org);\nend\n';
+comment on function public.rollout_progress is 'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';
 grant execute on function public.rollout_progress to authenticated;
 
-create function public.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint
-  text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint);
-end
-$$;
-comment on function public.rotate_service_account_secret is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s '
-  'sessions end. Admins.';
+create function public.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rotate_service_account_secret(p_account, p_secret_hash, p_secret_hint);\nend\n';
+comment on function public.rotate_service_account_secret is 'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. Admins.';
 grant execute on function public.rotate_service_account_secret to authenticated;
 
-create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text,
-  p_overlap_seconds integer default 86400) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds);
-end
-$$;
-comment on function public.rotate_worker_token is
-  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. '
-  'Admins.';
+create function public.rotate_worker_token(p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.rotate_worker_token(p_worker, p_token_hash, p_token_hint, p_overlap_seconds);\nend\n';
+comment on function public.rotate_worker_token is 'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
 grant execute on function public.rotate_worker_token to authenticated;
 
 create function public.run_schedule(p_schedule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.run_schedule(p_schedule);
-end
-$$;
-comment on function public.run_schedule is
-  'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.run_schedule(p_schedule);\nend\n';
+comment on function public.run_schedule is 'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
 grant execute on function public.run_schedule to authenticated;
 
 create function public.runner_facets(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.runner_facets(p_org);
-end
-$$;
-comment on function public.runner_facets is
-  'How many runners each label, version, region and health has, 100 of each; the newest release, how many '
-  'runners are older, and how many of those a job can update. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.runner_facets(p_org);\nend\n';
+comment on function public.runner_facets is 'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are older, and how many of those a job can update. Members.';
 grant execute on function public.runner_facets to authenticated;
 
 create function public.runner_page(p_org uuid, p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.runner_page(p_org, p_worker);
-end
-$$;
-comment on function public.runner_page is
-  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it '
-  'serves, scaling decisions, and its last day. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.runner_page(p_org, p_worker);\nend\n';
+comment on function public.runner_page is 'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it serves, scaling decisions, and its last day. Members.';
 grant execute on function public.runner_page to authenticated;
 
 create function public.service_account_for(p_client_id text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.service_account_for(p_client_id);
-end
-$$;
-comment on function public.service_account_for is
-  'What an edge function needs to verify a service account: its trust and its secret''s hash; null when '
-  'there is none. Edge functions only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.service_account_for(p_client_id);\nend\n';
+comment on function public.service_account_for is 'What an edge function needs to verify a service account: its trust and its secret''s hash; null when there is none. Edge functions only.';
 grant execute on function public.service_account_for to service_role;
 
-create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default
-  '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_dependency(p_consumer, p_producer, p_options);
-end
-$$;
-comment on function public.set_dependency is
-  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
-  'Refuses a cycle. Operators; admins for bindings.';
+create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_dependency(p_consumer, p_producer, p_options);\nend\n';
+comment on function public.set_dependency is 'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_identity_subject(p_org, p_template);
-end
-$$;
-comment on function public.set_identity_subject is
-  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_identity_subject(p_org, p_template);\nend\n';
+comment on function public.set_identity_subject is 'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
 grant execute on function public.set_identity_subject to authenticated;
 
-create function public.set_installation_maintenance(p_until timestamp with time zone default
-  null::timestamp with time zone, p_reason text
-  default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_installation_maintenance(p_until, p_reason);
-end
-$$;
-comment on function public.set_installation_maintenance is
-  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at '
-  'once. Service key only.';
+create function public.set_installation_maintenance(p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_installation_maintenance(p_until, p_reason);\nend\n';
+comment on function public.set_installation_maintenance is 'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service key only.';
 grant execute on function public.set_installation_maintenance to service_role;
 
-create function public.set_maintenance(p_org uuid, p_until timestamp with time zone default
-  null::timestamp with time zone, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_maintenance(p_org, p_until, p_reason);
-end
-$$;
-comment on function public.set_maintenance is
-  'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at '
-  'once. Admins.';
+create function public.set_maintenance(p_org uuid, p_until timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_maintenance(p_org, p_until, p_reason);\nend\n';
+comment on function public.set_maintenance is 'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
 grant execute on function public.set_maintenance to authenticated;
 
 create function public.set_member_role(p_org uuid, p_user uuid, p_role public.member_role) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_member_role(p_org, p_user, p_role);
-end
-$$;
-comment on function public.set_member_role is
-  'Changes a member''s role. Admins; only owners make or unmake owners.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_member_role(p_org, p_user, p_role);\nend\n';
+comment on function public.set_member_role is 'Changes a member''s role. Admins; only owners make or unmake owners.';
 grant execute on function public.set_member_role to authenticated;
 
 create function public.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_module_git(p_module, p_spec);
-end
-$$;
-comment on function public.set_module_git is
-  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_module_git(p_module, p_spec);\nend\n';
+comment on function public.set_module_git is 'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function public.set_module_git to authenticated;
 
 create function public.set_notifier_url(p_url text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_notifier_url(p_url);
-end
-$$;
-comment on function public.set_notifier_url is
-  'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_notifier_url(p_url);\nend\n';
+comment on function public.set_notifier_url is 'Says where the function that sends is, so that the sweep can wake it (pg_net).';
 grant execute on function public.set_notifier_url to service_role;
 
 create function public.set_organization_makers(p_who public.organization_makers) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_organization_makers(p_who);
-end
-$$;
-comment on function public.set_organization_makers is
-  'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_organization_makers(p_who);\nend\n';
+comment on function public.set_organization_makers is 'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
 grant execute on function public.set_organization_makers to service_role;
 
 create function public.set_progress(p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.set_progress(p_set);
-end
-$$;
-comment on function public.set_progress is
-  'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.set_progress(p_set);\nend\n';
+comment on function public.set_progress is 'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
 create function public.set_recovery_codes(p_hashes text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.set_recovery_codes(p_hashes);
-end
-$$;
-comment on function public.set_recovery_codes is
-  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
-  'signed in.';
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.set_recovery_codes(p_hashes);\nend\n';
+comment on function public.set_recovery_codes is 'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
 
 create function public.set_review(p_org uuid, p_set uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.set_review(p_org, p_set);
-end
-$$;
-comment on function public.set_review is
-  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
-  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.set_review(p_org, p_set);\nend\n';
+comment on function public.set_review is 'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 grant execute on function public.set_review to authenticated;
 
+create function public.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_role(p_org, p_name, p_verbs, p_description);\nend\n';
+comment on function public.set_role is 'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole organisation. Admins.';
+grant execute on function public.set_role to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_shared_runners(p_org, p_use);
-end
-$$;
-comment on function public.set_shared_runners is
-  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) '
-  'or NONE_AVAILABLE. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_runners(p_org, p_use);\nend\n';
+comment on function public.set_shared_runners is 'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
 grant execute on function public.set_shared_runners to authenticated;
 
 create function public.set_shared_worker(p_name text, p_action text, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_shared_worker(p_name, p_action, p_reason);
-end
-$$;
-comment on function public.set_shared_worker is
-  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_worker(p_name, p_action, p_reason);\nend\n';
+comment on function public.set_shared_worker is 'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
+create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_team_member(p_team, p_user, p_is_member);\nend\n';
+comment on function public.set_team_member is 'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
+grant execute on function public.set_team_member to authenticated;
+
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_update_policy(p_org, p_spec);
-end
-$$;
-comment on function public.set_update_policy is
-  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
-  'zone}. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_update_policy(p_org, p_spec);\nend\n';
+comment on function public.set_update_policy is 'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
 create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_variables(p_org, p_path, p_variables);
-end
-$$;
-comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
-  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
-  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
-  'the organisation and for enforced ones.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_variables(p_org, p_path, p_variables);\nend\n';
+comment on function public.set_variables is 'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.set_worker_disabled(p_worker, p_disabled);
-end
-$$;
-comment on function public.set_worker_disabled is
-  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_disabled(p_worker, p_disabled);\nend\n';
+comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
-create function public.start_device_login(p_device_hash text, p_user_code text, p_program text,
-  p_address text default ''::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);
-end
-$$;
-comment on function public.start_device_login is
-  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);\nend\n';
+comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
-create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
-  'https://github.com'::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_git_app(p_org, p_state_hash, p_url);
-end
-$$;
-comment on function public.start_git_app is
-  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default 'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_git_app(p_org, p_state_hash, p_url);\nend\n';
+comment on function public.start_git_app is 'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 grant execute on function public.start_git_app to authenticated;
 
-create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
-  default '{}'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.start_set(p_org, p_type, p_path, p_options);
-end
-$$;
-comment on function public.start_set is
-  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one '
-  'thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its '
-  'key. Operators; admins to destroy.';
+create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_set(p_org, p_type, p_path, p_options);\nend\n';
+comment on function public.start_set is 'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.state_info(p_module);
-end
-$$;
-comment on function public.state_info is
-  'A module''s state: serial, size, lock and history, without its text. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
+comment on function public.state_info is 'A module''s state: serial, size, lock and history, without its text. Members.';
 grant execute on function public.state_info to authenticated;
 
 create function public.state_resources(p_module uuid, p_search text default ''::text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.state_resources(p_module, p_search);
-end
-$$;
-comment on function public.state_resources is
-  'What a module''s state knows: how many resources, the first 500 by address that have these words in it, '
-  'counts by type, and the outputs; sensitive values are masked. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_resources(p_module, p_search);\nend\n';
+comment on function public.state_resources is 'What a module''s state knows: how many resources, the first 500 by address that have these words in it, counts by type, and the outputs; sensitive values are masked. Members.';
 grant execute on function public.state_resources to authenticated;
 
 create function public.state_version(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.state_version(p_module, p_serial);
-end
-$$;
-comment on function public.state_version is
-  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.state_version(p_module, p_serial);\nend\n';
+comment on function public.state_version is 'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function public.state_version to authenticated;
 
 create function public.store_kept_state(p_id uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.store_kept_state(p_id);
-end
-$$;
-comment on function public.store_kept_state is
-  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses '
-  'the state. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.store_kept_state(p_id);\nend\n';
+comment on function public.store_kept_state is 'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
 create function public.survey(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.survey(p_org, p_number);
-end
-$$;
-comment on function public.survey is
-  'A reading by its number: its status, and its root modules with the paths that they would get, the '
-  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.survey(p_org, p_number);\nend\n';
+comment on function public.survey is 'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
 grant execute on function public.survey to authenticated;
 
 create function public.sweep() returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.sweep();
-end
-$$;
-comment on function public.sweep is
-  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. '
-  'Harmless to run twice or not at all. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.sweep();\nend\n';
+comment on function public.sweep is 'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to run twice or not at all. Service key only.';
 grant execute on function public.sweep to service_role;
 
 create function public.take_device_login(p_device_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.take_device_login(p_device_hash);
-end
-$$;
-comment on function public.take_device_login is
-  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good '
-  'for one login. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device_login(p_device_hash);\nend\n';
+comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
 create function public.test_notification_rule(p_rule uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.test_notification_rule(p_rule);
-end
-$$;
-comment on function public.test_notification_rule is
-  'Sends a test by a rule. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
+comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
 grant execute on function public.test_notification_rule to authenticated;
 
 create function public.unassign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unassign_worker(p_worker, p_path);
-end
-$$;
-comment on function public.unassign_worker is
-  'Removes an assignment. Running jobs continue. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unassign_worker(p_worker, p_path);\nend\n';
+comment on function public.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unlink_git_login(p_org, p_host, p_login);
-end
-$$;
-comment on function public.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins; members end their own.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_login(p_org, p_host, p_login);\nend\n';
+comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.unlock_module(p_module);
-end
-$$;
-comment on function public.unlock_module is
-  'Takes a member''s lock off a module. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module);\nend\n';
+comment on function public.unlock_module is 'Takes a member''s lock off a module. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_cloud_identity(p_identity, p_spec);
-end
-$$;
-comment on function public.update_cloud_identity is
-  'Changes the fields of a cloud identity that are named. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_cloud_identity(p_identity, p_spec);\nend\n';
+comment on function public.update_cloud_identity is 'Changes the fields of a cloud identity that are named. Admins.';
 grant execute on function public.update_cloud_identity to authenticated;
 
 create function public.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_git_connection(p_connection, p_spec);
-end
-$$;
-comment on function public.update_git_connection is
-  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_git_connection(p_connection, p_spec);\nend\n';
+comment on function public.update_git_connection is 'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or base_url ends its GitHub App. Admins.';
 grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_module(p_module, p_spec);
-end
-$$;
-comment on function public.update_module is
-  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
-  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
-  'for can_apply_uploads and is_temporary.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_module(p_module, p_spec);\nend\n';
+comment on function public.update_module is 'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_notification_rule(p_rule, p_spec);
-end
-$$;
-comment on function public.update_notification_rule is
-  'Changes the fields of a notification rule that are named. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_notification_rule(p_rule, p_spec);\nend\n';
+comment on function public.update_notification_rule is 'Changes the fields of a notification rule that are named. Admins.';
 grant execute on function public.update_notification_rule to authenticated;
 
 create function public.update_one_worker(p_worker uuid, p_version text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_one_worker(p_worker, p_version);
-end
-$$;
-comment on function public.update_one_worker is
-  'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or '
-  'to a named one, also an older one. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_one_worker(p_worker, p_version);\nend\n';
+comment on function public.update_one_worker is 'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
 grant execute on function public.update_one_worker to authenticated;
 
-create function public.update_organization(p_org uuid, p_name text default null::text,
-  p_log_retention_days integer default null::integer,
-  p_can_approve_own_jobs boolean default null::boolean) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);
-end
-$$;
-comment on function public.update_organization is
-  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. '
-  'Owners.';
+create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);\nend\n';
+comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function public.update_organization to authenticated;
 
 create function public.update_outdated_workers(p_org uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_outdated_workers(p_org);
-end
-$$;
-comment on function public.update_outdated_workers is
-  'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or '
-  'updating themselves), in waves. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_outdated_workers(p_org);\nend\n';
+comment on function public.update_outdated_workers is 'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating themselves), in waves. Admins.';
 grant execute on function public.update_outdated_workers to authenticated;
 
 create function public.update_policy(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.update_policy(p_org);
-end
-$$;
-comment on function public.update_policy is
-  'When outdated runners update automatically: mode, window, next window, how many. Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.update_policy(p_org);\nend\n';
+comment on function public.update_policy is 'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_schedule(p_schedule, p_spec);
-end
-$$;
-comment on function public.update_schedule is
-  'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_schedule(p_schedule, p_spec);\nend\n';
+comment on function public.update_schedule is 'Changes the fields of a schedule that are named. Operators; admins to destroy.';
 grant execute on function public.update_schedule to authenticated;
 
 create function public.update_service_account(p_account uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_service_account(p_account, p_spec);
-end
-$$;
-comment on function public.update_service_account is
-  'Changes the fields of a service account that are named; disabling ends its sessions at once. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_service_account(p_account, p_spec);\nend\n';
+comment on function public.update_service_account is 'Changes the fields of a service account that are named; disabling ends its sessions at once. Admins.';
 grant execute on function public.update_service_account to authenticated;
 
 create function public.update_worker(p_worker uuid, p_options jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.update_worker(p_worker, p_options);
-end
-$$;
-comment on function public.update_worker is
-  'Changes a runner''s settings; only what is given changes. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_worker(p_worker, p_options);\nend\n';
+comment on function public.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker to authenticated;
 
 create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.upload_source(p_module, p_body_base64, p_sha256);
-end
-$$;
-comment on function public.upload_source is
-  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for '
-  'an hour. Operators.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256);\nend\n';
+comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
-  p_git_apply text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
-end
-$$;
-comment on function public.upsert_group is
-  'Creates or changes a group, and creates the groups above it. Operators.';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';
+comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
 create function public.use_personal_token(p_token_hash text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_personal_token(p_token_hash);
-end
-$$;
-comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
-  'Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_personal_token(p_token_hash);\nend\n';
+comment on function public.use_personal_token is 'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_recovery_code(p_hash);
-end
-$$;
-comment on function public.use_recovery_code is
-  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; '
-  'false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed '
-  'in.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_recovery_code(p_hash);\nend\n';
+comment on function public.use_recovery_code is 'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
 grant execute on function public.use_recovery_code to authenticated;
 
 create function public.use_service_account(p_account uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.use_service_account(p_account);
-end
-$$;
-comment on function public.use_service_account is
-  'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a '
-  'role. Edge functions only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.use_service_account(p_account);\nend\n';
+comment on function public.use_service_account is 'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge functions only.';
 grant execute on function public.use_service_account to service_role;
 
 create function public.verify_cloud_identity(p_identity uuid) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.verify_cloud_identity(p_identity);
-end
-$$;
-comment on function public.verify_cloud_identity is
-  'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; '
-  'verified_at or verification_error follow from it. Admins.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.verify_cloud_identity(p_identity);\nend\n';
+comment on function public.verify_cloud_identity is 'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at or verification_error follow from it. Admins.';
 grant execute on function public.verify_cloud_identity to authenticated;
 
 create function public.withdraw_release(p_version text, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.withdraw_release(p_version, p_reason);
-end
-$$;
-comment on function public.withdraw_release is
-  'Withdraws a release: no runner is updated to it any more. Service key only.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.withdraw_release(p_version, p_reason);\nend\n';
+comment on function public.withdraw_release is 'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
-  boolean default false) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
-end
-$$;
-comment on function public.worker_append_logs is
-  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
-  'answered with.';
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);\nend\n';
+comment on function public.worker_append_logs is 'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_bound_values(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
-  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
-  'modules, where one is missing.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_bound_values(p_job, p_attempt);\nend\n';
+comment on function public.worker_bound_values is 'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, where these change them), and which of them are sensitive. Refused, with the names of both modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_claim(p_request_id, p_slots);
-end
-$$;
-comment on function public.worker_claim is
-  'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no '
-  'job.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_claim(p_request_id, p_slots);\nend\n';
+comment on function public.worker_claim is 'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
 grant execute on function public.worker_claim to worker;
 
 create function public.worker_close_session(p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_close_session(p_reason);
-end
-$$;
-comment on function public.worker_close_session is
-  'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_close_session(p_reason);\nend\n';
+comment on function public.worker_close_session is 'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
 
 create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_destination_state(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_destination_state is
-  'The state of the module that a STATE job moves resources to.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_destination_state(p_job, p_attempt);\nend\n';
+comment on function public.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 grant execute on function public.worker_destination_state to executor, worker;
 
-create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
-  default null::jsonb, p_error jsonb default null::jsonb,
-  p_plan_summary jsonb default null::jsonb, p_log jsonb default
-  null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);
-end
-$$;
-comment on function public.worker_finish is
-  'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a '
-  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until '
-  'they came.';
+create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb default null::jsonb, p_error jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb, p_log jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_finish(p_job, p_attempt, p_status, p_result, p_error, p_plan_summary, p_log);\nend\n';
+comment on function public.worker_finish is 'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function public.worker_finish to executor, worker;
 
 create function public.worker_get_artifact(p_job bigint, p_attempt integer, p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_get_artifact(p_job, p_attempt, p_name);
-end
-$$;
-comment on function public.worker_get_artifact is
-  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_get_artifact(p_job, p_attempt, p_name);\nend\n';
+comment on function public.worker_get_artifact is 'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
 grant execute on function public.worker_get_artifact to executor, worker;
 
-create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default
-  '[]'::jsonb, p_facts jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_heartbeat(p_status, p_version, p_running, p_facts);
-end
-$$;
-comment on function public.worker_heartbeat is
-  'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, '
-  'what was lost, drain, update, look for work.';
+create function public.worker_heartbeat(p_status text, p_version text, p_running jsonb default '[]'::jsonb, p_facts jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_heartbeat(p_status, p_version, p_running, p_facts);\nend\n';
+comment on function public.worker_heartbeat is 'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was lost, drain, update, look for work.';
 grant execute on function public.worker_heartbeat to worker;
 
 create function public.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_history(p_worker, p_hours);
-end
-$$;
-comment on function public.worker_history is
-  'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
-  'Members.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_history(p_worker, p_hours);\nend\n';
+comment on function public.worker_history is 'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
 grant execute on function public.worker_history to authenticated;
 
 create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_identities(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_identities is
-  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
-  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_identities(p_job, p_attempt);\nend\n';
+comment on function public.worker_identities is 'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for them from the job, too. The edge function job-identity signs what this returns.';
 grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_job(p_job, p_attempt, p_has_payload);
-end
-$$;
-comment on function public.worker_job is
-  'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
-  'long its runner''s last heartbeat holds.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_job(p_job, p_attempt, p_has_payload);\nend\n';
+comment on function public.worker_job is 'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
 
 create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
-end
-$$;
-comment on function public.worker_move_states is
-  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
-  'while another job uses one of them, and when one has changed since it was read.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_move_states(p_job, p_attempt, p_from, p_to);\nend\n';
+comment on function public.worker_move_states is 'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused while another job uses one of them, and when one has changed since it was read.';
 grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_outputs_get(p_job, p_attempt, p_org, p_path);
-end
-$$;
-comment on function public.worker_outputs_get is
-  'The outputs of a module that grants them to the job''s, as a state without resources.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outputs_get(p_job, p_attempt, p_org, p_path);\nend\n';
+comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
-create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64
-  text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);
-end
-$$;
-comment on function public.worker_put_artifact is
-  'Stores a file of a job, such as its saved plan.';
+create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';
+comment on function public.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact to executor, worker;
 
 create function public.worker_recover(p_running jsonb default '[]'::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_recover(p_running);
-end
-$$;
-comment on function public.worker_recover is
-  'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send '
-  'logs, then finish it or name it dead) or drop (it is another''s).';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_recover(p_running);\nend\n';
+comment on function public.worker_recover is 'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then finish it or name it dead) or drop (it is another''s).';
 grant execute on function public.worker_recover to worker;
 
-create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps
-  jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary);
-end
-$$;
-comment on function public.worker_report is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
-  'cancel, if asked.';
+create function public.worker_report(p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null::jsonb, p_plan_summary jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_report(p_job, p_attempt, p_phase, p_steps, p_plan_summary);\nend\n';
+comment on function public.worker_report is 'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
 
 create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_repository(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_repository is
-  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_repository(p_job, p_attempt);\nend\n';
+comment on function public.worker_repository is 'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
 grant execute on function public.worker_repository to executor, worker;
 
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_resolve(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
-  'heads that are known already.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_resolve(p_job, p_attempt);\nend\n';
+comment on function public.worker_resolve is 'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default
-  null::text, p_code text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);
-end
-$$;
-comment on function public.worker_return_job is
-  'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
-  'ends CANCELLED.';
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);\nend\n';
+comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 
 create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_scaling_decided(p_worker, p_decision);
-end
-$$;
-comment on function public.worker_scaling_decided is
-  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in '
-  'scaling_decisions only where something changed.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_scaling_decided(p_worker, p_decision);\nend\n';
+comment on function public.worker_scaling_decided is 'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in scaling_decisions only where something changed.';
 grant execute on function public.worker_scaling_decided to worker;
 
 create function public.worker_scaling_inputs(p_except uuid[] default '{}'::uuid[]) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_scaling_inputs(p_except);
-end
-$$;
-comment on function public.worker_scaling_inputs is
-  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the '
-  'planner needs of each deployed runner that no job is at work on.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_scaling_inputs(p_except);\nend\n';
+comment on function public.worker_scaling_inputs is 'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner needs of each deployed runner that no job is at work on.';
 grant execute on function public.worker_scaling_inputs to worker;
 
 create function public.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_get(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_state_get is
-  'The state of the job''s module.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_get(p_job, p_attempt);\nend\n';
+comment on function public.worker_state_get is 'The state of the job''s module.';
 grant execute on function public.worker_state_get to engine, executor, worker;
 
-create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text,
-  p_written_at timestamp with time zone default null::timestamp
-  with time zone, p_reason text default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason);
-end
-$$;
-comment on function public.worker_state_keep is
-  'Hands over a state that may not be stored any more, because a person released the job; it is kept for a '
-  'person to decide about.';
+create function public.worker_state_keep(p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamp with time zone default null::timestamp with time zone, p_reason text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_keep(p_job, p_attempt, p_number, p_body, p_written_at, p_reason);\nend\n';
+comment on function public.worker_state_keep is 'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to decide about. Without a body: whether the attempt may have written one then.';
 grant execute on function public.worker_state_keep to executor, worker;
 
 create function public.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_lock(p_job, p_attempt, p_lock);
-end
-$$;
-comment on function public.worker_state_lock is
-  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_lock(p_job, p_attempt, p_lock);\nend\n';
+comment on function public.worker_state_lock is 'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
 grant execute on function public.worker_state_lock to executor, worker;
 
-create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text
-  default null::text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id);
-end
-$$;
-comment on function public.worker_state_put is
-  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+create function public.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_put(p_job, p_attempt, p_body, p_lock_id);\nend\n';
+comment on function public.worker_state_put is 'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial and another''s lock.';
 grant execute on function public.worker_state_put to executor, worker;
 
 create function public.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_state_unlock(p_job, p_attempt, p_lock_id);
-end
-$$;
-comment on function public.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing it twice is not an error.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_state_unlock(p_job, p_attempt, p_lock_id);\nend\n';
+comment on function public.worker_state_unlock is 'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function public.worker_state_unlock to executor, worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_status(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_target_status is
-  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_status(p_job, p_attempt);\nend\n';
+comment on function public.worker_target_status is 'How the target of a deploying job is: status, versions of its live instances, running jobs.';
 grant execute on function public.worker_target_status to executor, worker;
 
-create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text,
-  p_token_hint text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint);
-end
-$$;
-comment on function public.worker_target_token is
-  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+create function public.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_token(p_job, p_attempt, p_token_hash, p_token_hint);\nend\n';
+comment on function public.worker_target_token is 'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function public.worker_target_token to executor, worker;
 
 create function public.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_target_update(p_job, p_attempt, p_patch);
-end
-$$;
-comment on function public.worker_target_update is
-  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
-  'worker_target_status.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_target_update(p_job, p_attempt, p_patch);\nend\n';
+comment on function public.worker_target_update is 'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like worker_target_status.';
 grant execute on function public.worker_target_update to executor, worker;
 
 create function public.worker_token_hashes(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.worker_token_hashes(p_worker);
-end
-$$;
-comment on function public.worker_token_hashes is
-  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
-  'only.';
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_token_hashes(p_worker);\nend\n';
+comment on function public.worker_token_hashes is 'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.worker_variables(p_job, p_attempt);
-end
-$$;
-comment on function public.worker_variables is
-  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_variables(p_job, p_attempt);\nend\n';
+comment on function public.worker_variables is 'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function public.worker_variables to executor, worker;

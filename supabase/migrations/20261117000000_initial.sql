@@ -770,6 +770,13 @@ begin
 end;
 $$;
 
+-- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
+create function private.through() returns text
+language sql stable set search_path = '' as $$
+  select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
+    = 'agent' then ' through an agent' else '' end
+$$;
+
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
@@ -781,7 +788,7 @@ begin
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller),
     case private.caller_kind() when 'service_account' then (private.acting_account()).name
-      when 'user' then v_caller::pg_catalog.text end, 'system');
+      when 'user' then v_caller::pg_catalog.text end, 'system') || private.through();
 end;
 $$;
 
@@ -11336,7 +11343,10 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
+  -- A person who may plan may stop a plan of their own.
+  v_job public.provision_jobs := private.my_job(p_job, (select case when j.created_by = private.caller_id()
+    and j.type in ('PLAN', 'DRIFT') then 'job.plan' else 'job.cancel' end
+    from public.provision_jobs as j where j.id = p_job));
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -11359,7 +11369,7 @@ end;
 $$;
 comment on function private.cancel_job is
   'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or '
-  'now. Operators.';
+  'now. Operators; planners for their own plans.';
 grant execute on function private.cancel_job to authenticated;
 
 -- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
@@ -21327,7 +21337,7 @@ grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
-comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators; planners for their own plans.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb

@@ -337,6 +337,13 @@ begin
 end;
 $$;
 
+-- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
+create function private.through() returns text
+language sql stable set search_path = '' as $$
+  select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
+    = 'agent' then ' through an agent' else '' end
+$$;
+
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
@@ -348,7 +355,7 @@ begin
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller),
     case private.caller_kind() when 'service_account' then (private.acting_account()).name
-      when 'user' then v_caller::pg_catalog.text end, 'system');
+      when 'user' then v_caller::pg_catalog.text end, 'system') || private.through();
 end;
 $$;
 

@@ -1,0 +1,1 @@
+"""What a program that acts for a member may do: look and plan."""

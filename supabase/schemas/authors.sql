@@ -48,7 +48,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
--- that were merged there. What was merged from the branch before is in the base already.
+-- that were merged there. Earlier merges of the branch are in the base already.
 create function private.note_branch(p_pull public.pull_requests) returns void
 language sql set search_path = '' as $$
   insert into private.git_authors (connection_id, change, identity, seen_at)

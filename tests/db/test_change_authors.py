@@ -162,8 +162,8 @@ def test_a_push_that_was_read_takes_no_vote_from_a_plan_by_hand_of_another_modul
 # ## links that end
 
 
-def test_who_leaves_and_comes_back_is_still_who_pushed(site: Site, ann: User) -> None:
-    _, org, _, _ = site
+def test_a_member_who_leaves_and_joins_again_has_still_pushed(site: Site, ann: User) -> None:
+    org = site[1]
     pushed(site, 6)
     (plan,) = read(site, 6, vpc="v2")
     move = (

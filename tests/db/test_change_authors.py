@@ -163,7 +163,6 @@ def test_a_push_that_was_read_takes_no_vote_from_a_plan_by_hand_of_another_modul
 
 
 def test_a_member_who_leaves_and_joins_again_has_still_pushed(site: Site, ann: User) -> None:
-    org = site[1]
     pushed(site, 6)
     (plan,) = read(site, 6, vpc="v2")
     move = (

@@ -323,7 +323,7 @@ declare
 begin
   if v_template !~ '\{organization_id\}' then
     perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
-      'In an installation that is set up anew, another one may take that name, and a cloud would trust it. Set a '
+      'In an installation that is set up again, another one may take that name, and a cloud would trust it. Set a '
       'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
       'one.');
   elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then

@@ -21,14 +21,14 @@ async def bounded(folder: Path, limits: GitSettings) -> AsyncIterator[None]:
     """End what runs in the block when it takes too long, or more room below the folder than a repository may."""
     most, seconds = limits.most_megabytes * 1024 * 1024, limits.timeout_seconds
     try:
-        async with asyncio.timeout(seconds) as timeout:
-            watch = asyncio.create_task(_watch(folder, most, timeout))
+        async with asyncio.timeout(seconds) as limit:
+            watch = asyncio.create_task(_watch(folder, most, limit))
             try:
                 yield
             finally:
                 watch.cancel()
     except TimeoutError as error:
-        if not timeout.expired():
+        if not limit.expired():
             raise
         if not await asyncio.to_thread(_is_larger, folder, most):
             words, name = f"The repository was not read within {seconds:g} s.", "Git.TimeoutSeconds"
@@ -38,14 +38,14 @@ async def bounded(folder: Path, limits: GitSettings) -> AsyncIterator[None]:
         raise JobFailed(words, code="too_large", hint=_HINT.format(name="Git.MostMegabytes"))
 
 
-async def _watch(folder: Path, most: int, timeout: asyncio.Timeout) -> None:
+async def _watch(folder: Path, most: int, limit: asyncio.Timeout) -> None:
     """Expire the timeout once the folder is too large; a slow look at many files waits the longer for the next."""
     pause = _PAUSE_SECONDS
     while True:
         await asyncio.sleep(pause)
         began = time.monotonic()
         if await asyncio.to_thread(_is_larger, folder, most):
-            timeout.reschedule(0)
+            limit.reschedule(0)
             return
         pause = max(_PAUSE_SECONDS, 5 * (time.monotonic() - began))
 

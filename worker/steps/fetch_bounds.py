@@ -1,4 +1,4 @@
-"""The time and the room that a fetch from git may take: whoever owns the repository decides about both otherwise."""
+"""The time and the room that a fetch from git may take: the owner of the repository decides about both otherwise."""
 
 import asyncio
 import os

@@ -8,6 +8,7 @@ from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import head, page
 from app.frame.route import Route
+from app.ui.button import plain_button, small_button
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -33,14 +34,11 @@ def _kinds() -> rx.Component:
 
 def _subject() -> rx.Component:
     """Show that the address names one runner or job, and link back to all."""
-    chip = rx.button(
+    chip = small_button(
         rx.cond(EventsState.job != "any", "One job", "One runner"),
         icon("x"),
         on_click=EventsState.any_subject,
-        variant="surface",
-        color_scheme="gray",
         radius="full",
-        size="1",
         aria_label="Events of all runners and jobs",
     )
     return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip)
@@ -73,7 +71,7 @@ def _file(kind: str, label: str) -> rx.Component:
 
 
 def _files() -> rx.Component:
-    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    button = plain_button(icon("download"), "Export")
     ways = (_file("csv", "CSV, for a spreadsheet"), _file("jsonl", "JSON lines, for programs"))
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(button),

@@ -2,6 +2,8 @@
 
 import reflex as rx
 
+from app.ui.button import act_button
+
 LINES = (724, 752, 780, 808, 836, 864)
 SWITCHES = (
     "M180 724c40 0 50 28 90 28",
@@ -96,4 +98,4 @@ def line_below(text: str, link: rx.Component) -> rx.Component:
 
 def submit(label: str, **props: object) -> rx.Component:
     """The card's one ink button."""
-    return rx.button(label, type="submit", color_scheme="gray", high_contrast=True, width="100%", **props)
+    return act_button(label, type="submit", width="100%", **props)

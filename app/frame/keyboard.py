@@ -2,6 +2,8 @@
 
 import reflex as rx
 
+from app.ui.button import plain_button
+
 KEYS = (
     ("/", "Search"),
     ("Ctrl+K", "Search or run a command"),
@@ -33,7 +35,7 @@ def keyboard_help() -> rx.Component:
     return rx.el.dialog(
         rx.el.h2("Keyboard", class_name="ry-h2"),
         rx.el.dl(*rows, class_name="ry-dl"),
-        rx.el.form(rx.button("Close", type="submit", variant="surface", color_scheme="gray"), method="dialog"),
+        rx.el.form(plain_button("Close", type="submit"), method="dialog"),
         id="ry-help",
         class_name="ry-help",
         aria_label="Keyboard",

@@ -9,10 +9,9 @@ from app.frame.route import Route
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
-from app.ui.dialog import act_button
+from app.ui.button import act_button, link_button
 from app.ui.feedback import failed
 from app.ui.icons import icon
-from app.ui.panel import link_button
 from app.ui.table import cell, heads, table
 
 State = MoveInState

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import icon_button, quiet_button
 from app.ui.elements import secret
 from app.ui.icons import icon
 
@@ -23,16 +24,7 @@ def copy_button(
     `owner` names the runner whose token replaces %TOKEN% in the text.
     """
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return rx.button(
-        icon("copy"),
-        rx.el.span("Copy"),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label=label,
-        custom_attrs=_what(text, owner),
-        **handlers,
-    )
+    return quiet_button(icon("copy"), rx.el.span("Copy"), aria_label=label, custom_attrs=_what(text, owner), **handlers)
 
 
 def copy_icon(
@@ -43,16 +35,7 @@ def copy_icon(
 ) -> rx.Component:
     """Copy a text with a button that is only an icon."""
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return rx.icon_button(
-        icon("copy"),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label=label,
-        title=label,
-        custom_attrs=_what(text, owner),
-        **handlers,
-    )
+    return icon_button("copy", label, custom_attrs=_what(text, owner), **handlers)
 
 
 def code_block(

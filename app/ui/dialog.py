@@ -5,18 +5,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import act_button, plain_button
 from app.ui.icons import icon
 
 
 def cancel(on_cancel: Any, label: str = "Cancel") -> rx.Component:
     """The button that keeps things as they are."""
-    return rx.button(label, type="button", on_click=on_cancel, variant="surface", color_scheme="gray")
-
-
-def act_button(*label: Any, is_danger: bool = False, **props: Any) -> rx.Component:
-    """The button that does it; what cannot be undone is red."""
-    color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
-    return rx.button(*label, **color, **props)
+    return plain_button(label, type="button", on_click=on_cancel)
 
 
 def dialog_acts(*buttons: rx.Component) -> rx.Component:

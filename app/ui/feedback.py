@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import reflex as rx
 
+from app.ui.button import plain_button
 from app.ui.icons import icon
 
 # A button that also works while the dashboard waits for its project (assets/connection.js).
@@ -36,14 +37,7 @@ def failed(
         rx.el.b(title),
         rx.el.p(problem, " ", hint),
         rx.el.div(
-            rx.button(
-                icon("refresh-cw"),
-                "Try again",
-                on_click=on_retry,
-                variant="surface",
-                color_scheme="gray",
-                custom_attrs=RETRY,
-            ),
+            plain_button(icon("refresh-cw"), "Try again", on_click=on_retry, custom_attrs=RETRY),
             class_name="ry-acts",
         ),
         class_name="ry-empty",

@@ -2,21 +2,12 @@
 
 import reflex as rx
 
-from app.ui.icons import icon
+from app.ui.button import icon_button
 
 
 def sheet_head(title: rx.Var[str] | str, about: rx.Var[str] | str, on_close: rx.event.EventType[()]) -> rx.Component:
     """Write it; the button closes the sheet as Escape does."""
-    close = rx.icon_button(
-        icon("x"),
-        on_click=on_close,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        type="button",
-        aria_label="Close",
-        title="Close",
-    )
+    close = icon_button("x", "Close", on_close, type="button")
     return rx.el.div(
         rx.el.div(
             rx.drawer.title(title, as_child=False, class_name="ry-sheet-title"),

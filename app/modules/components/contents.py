@@ -8,6 +8,7 @@ from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
+from app.ui.button import small_button
 from app.ui.elements import ago
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
@@ -175,12 +176,10 @@ def _line(line: rx.Var[Evidence]) -> rx.Component:
 def _engine_lock() -> rx.Component:
     """The panel of the state lock: the evidence, then the verdict, then the button that breaks it."""
     lock = ModulesState.state
-    act = rx.button(
+    act = small_button(
         "Break lock",
         on_click=ModuleActionState.ask("unlock"),
-        variant="surface",
         color_scheme=rx.cond(State.lock.verdict == "unsafe", "red", "gray"),
-        size="1",
     )
     return rx.el.section(
         rx.el.div(
@@ -203,7 +202,7 @@ def _engine_lock() -> rx.Component:
 
 def locks() -> rx.Component:
     """The locks that keep the module from being changed: an attempt's, or a person's."""
-    unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
+    unlock = small_button("Unlock", on_click=ModuleActionState.unlock_it)
     person = rx.el.div(
         icon("lock", ""),
         rx.el.p(

@@ -6,6 +6,7 @@ from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
+from app.ui.button import plain_button, small_button
 from app.ui.form.elements import check_field
 from app.ui.icons import icon
 
@@ -39,14 +40,7 @@ def _producer(one: rx.Var[DependencyView]) -> rx.Component:
 
 def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
     path = one["path"].to(str)
-    accept = rx.button(
-        "Accept",
-        on_click=State.accept(path),
-        size="1",
-        variant="surface",
-        color_scheme="gray",
-        aria_label="Depend on " + path,
-    )
+    accept = small_button("Accept", on_click=State.accept(path), aria_label="Depend on " + path)
     return _other(one, rx.cond(may("module.write"), accept))
 
 
@@ -87,7 +81,7 @@ def _add() -> rx.Component:
             default_value="off",
         ),
         check_field("Apply only the commit that was applied there", name="is_promotion"),
-        rx.button("Add dependency", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Add dependency", type="submit"),
         on_submit=State.add,
         class_name="ry-pb ry-stack ry-dependency",
         key=State.revision.to_string(),

@@ -23,9 +23,10 @@ from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
+from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
-from app.ui.panel import link_button, menu_item
+from app.ui.panel import menu_item
 from app.ui.table import cell, heads, table
 from app.variables.components.variables import path_variables
 
@@ -55,13 +56,7 @@ def _menu() -> rx.Component:
     destroy = menu_item("flame", "Destroy", ask, color_scheme="red", disabled=is_locked)
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(
-            rx.icon_button(
-                icon("ellipsis"),
-                variant="surface",
-                color_scheme="gray",
-                aria_label="Module actions",
-                title="More actions",
-            )
+            icon_button("ellipsis", "Module actions", title="More actions", variant="surface", size="2")
         ),
         rx.dropdown_menu.content(
             rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
@@ -88,23 +83,19 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 def _head() -> rx.Component:
     is_locked, path = ModuleContentsState.lock.by != "", Module["path"].to(str)
     plan = rx.fragment(
-        rx.button(
+        plain_button(
             icon("file-search"),
             "Plan",
             on_click=RunState.run_now("PLAN", Module["id"].to(str)),
-            variant="surface",
-            color_scheme="gray",
             custom_attrs={"data-key": "plan:" + path},
         ),
         page_key("drift:" + path, RunState.run_now("DRIFT", Module["id"].to(str))),
     )
     apply = rx.fragment(
-        rx.button(
+        act_button(
             icon("play"),
             "Apply",
             on_click=RunState.ask("APPLY", Module["id"].to(str)),
-            color_scheme="gray",
-            high_contrast=True,
             disabled=is_locked,
             custom_attrs={"data-key": "apply:" + path},
             title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
@@ -193,7 +184,7 @@ def _pair(pair: rx.Var[Pair]) -> rx.Component:
 
 
 def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
-    button = rx.button(icon(name), label, on_click=event, size="1", variant="surface", color_scheme="gray")
+    button = small_button(icon(name), label, on_click=event)
     return rx.cond(may("module.write"), button)
 
 
@@ -261,24 +252,18 @@ def _version(version: rx.Var[Version]) -> rx.Component:
     compare = rx.cond(
         version.is_oldest,
         rx.fragment(),
-        rx.button(
+        quiet_button(
             "Compare",
             on_click=ModuleActionState.compare_with(version.serial),
-            size="1",
-            variant="ghost",
-            color_scheme="gray",
             aria_label="Compare serial " + number + " with the one before",
         ),
     )
     back = rx.cond(
         version.serial == ModulesState.state.serial,
         rx.fragment(),
-        rx.button(
+        quiet_button(
             "Roll back",
             on_click=ModuleActionState.ask_roll_back(version.serial),
-            size="1",
-            variant="ghost",
-            color_scheme="gray",
             aria_label="Roll back to serial " + number,
         ),
     )

@@ -6,7 +6,8 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, question, typed_field
+from app.ui.button import act_button, plain_button
+from app.ui.dialog import alert, cancel, dialog_acts, question, typed_field
 
 State = ModuleActionState
 
@@ -72,7 +73,7 @@ def _comparison() -> rx.Component:
                 rx.el.ul(rx.foreach(State.differences, _difference), class_name="ry-pl ry-compare"),
                 same,
             ),
-            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
+            dialog_acts(rx.dialog.close(plain_button("Close"))),
             max_width="560px",
         ),
         open=State.is_compared,

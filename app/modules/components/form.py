@@ -10,6 +10,7 @@ from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
+from app.ui.button import act_button, icon_button, plain_button, small_button
 from app.ui.form.elements import check_field, problem_line
 from app.ui.icons import icon
 from app.ui.sheet import sheet_head
@@ -73,16 +74,7 @@ def _path(row: rx.Var[FileRow], where: str, key: rx.Var[str]) -> rx.Component:
             class_name="grow ry-mono",
             custom_attrs={"spellCheck": "false"},
         ),
-        rx.icon_button(
-            icon("x"),
-            type="button",
-            on_click=State.remove_file(where, key),
-            variant="ghost",
-            color_scheme="gray",
-            size="1",
-            aria_label="Remove this file",
-            title="Remove this file",
-        ),
+        icon_button("x", "Remove this file", State.remove_file(where, key), type="button"),
         class_name="ry-row",
     )
 
@@ -110,16 +102,7 @@ def _files(where: str, rows: rx.Var[list[FileRow]]) -> rx.Component:
     return rx.fragment(
         rx.foreach(rows, lambda row: _file(row, where)),
         _problem(where),
-        rx.button(
-            icon("plus"),
-            "Add a file",
-            type="button",
-            on_click=State.add_file(where),
-            size="1",
-            variant="surface",
-            color_scheme="gray",
-            class_name="ry-start",
-        ),
+        small_button(icon("plus"), "Add a file", type="button", on_click=State.add_file(where), class_name="ry-start"),
     )
 
 
@@ -277,8 +260,8 @@ def _form(body: rx.Component, on_submit: Any) -> rx.Component:
                 State.errors.length() > 0, rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status")
             ),
             rx.el.span(class_name="grow"),
-            rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
-            rx.button(save, type="submit", color_scheme="gray", high_contrast=True),
+            plain_button("Cancel", type="button", on_click=State.set_open(False)),
+            act_button(save, type="submit"),
             class_name="ry-sf",
         ),
         on_submit=on_submit,

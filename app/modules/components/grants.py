@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
+from app.ui.button import plain_button
 from app.ui.elements import ago
 
 State = ModuleGrantsState
@@ -29,7 +30,7 @@ def _add() -> rx.Component:
             class_name="grow ry-mono",
             custom_attrs={"spellCheck": "false"},
         ),
-        rx.button("Grant", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Grant", type="submit"),
         on_submit=State.grant,
         class_name="ry-row ry-pb",
         key=State.revision.to_string(),

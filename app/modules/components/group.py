@@ -12,21 +12,18 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
+from app.ui.button import act_button, icon_button, link_button, plain_button
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.panel import link_button, titled_panel
+from app.ui.panel import titled_panel
 from app.variables.components.variables import path_variables
 
 Group = ModulesState.group
 
 
 def _acts() -> rx.Component:
-    edit = rx.button(
-        icon("pencil"), "Edit", on_click=ModuleFormState.edit_group, variant="surface", color_scheme="gray"
-    )
-    new = rx.button(
-        icon("plus"), "New module here", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
-    )
+    edit = plain_button(icon("pencil"), "Edit", on_click=ModuleFormState.edit_group)
+    new = act_button(icon("plus"), "New module here", on_click=ModuleFormState.new_module)
     graph = link_button(
         icon("waypoints"),
         "Graph",
@@ -34,7 +31,7 @@ def _acts() -> rx.Component:
         size="2",
         attrs={"data-testid": "group-graph"},
     )
-    remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
+    remove = plain_button("Remove", on_click=ModuleActionState.ask("remove_group"), color_scheme="red")
     return rx.fragment(
         graph,
         rx.cond(may("group.write"), edit),
@@ -51,13 +48,7 @@ def _list(label: str, items: rx.Var[list[str]], none: str) -> rx.Component:
 
 
 def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
-    unassign = rx.icon_button(
-        rx.icon("x", size=14),
-        on_click=GroupState.unassign(runner["id"].to(str)),
-        variant="ghost",
-        color_scheme="gray",
-        aria_label="Unassign " + runner["name"].to(str),
-    )
+    unassign = icon_button("x", "Unassign " + runner["name"].to(str), GroupState.unassign(runner["id"].to(str)))
     return rx.el.li(
         rx.el.span(at + 1, class_name="ry-step num"),
         rx.el.div(
@@ -86,7 +77,7 @@ def _assign() -> rx.Component:
     names = rx.el.datalist(
         rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
     )
-    button = rx.button("Assign", type="submit", variant="surface", color_scheme="gray")
+    button = plain_button("Assign", type="submit")
     add = rx.link(
         icon("plus"),
         "Add runner here",

@@ -5,7 +5,8 @@ import reflex as rx
 from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button, small_button
+from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.icons import icon
 
 State = StateChangeState
@@ -13,9 +14,7 @@ State = StateChangeState
 
 def change_button() -> rx.Component:
     """Opens the dialog; for admins, where Runyard has a state or may get its first resource."""
-    button = rx.button(
-        icon("pencil"), "Change", on_click=State.show(True), size="1", variant="surface", color_scheme="gray"
-    )
+    button = small_button(icon("pencil"), "Change", on_click=State.show(True))
     is_possible = (ModulesState.module["backend"] != "own") & ~ModulesState.module["engine"].to(str).contains("Pulumi")
     return rx.cond(may("state.write") & is_possible, button)
 

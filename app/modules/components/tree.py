@@ -6,6 +6,7 @@ from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
+from app.ui.button import quiet_button, small_button
 from app.ui.icons import icon
 from app.ui.table import search_box
 
@@ -75,13 +76,11 @@ def _search() -> rx.Component:
 def _drift_filter() -> rx.Component:
     """One click shows the modules with drift alone; the count is of all of them."""
     words = rx.cond(ModulesState.drifted == 1, "1 with drift", ModulesState.drifted.to_string() + " with drift")
-    button = rx.button(
+    button = small_button(
         icon("arrow-left-right"),
         words,
         on_click=ModulesState.toggle_drift,
-        size="1",
         color_scheme=rx.cond(ModulesState.only_drift, "amber", "gray"),
-        variant="surface",
         custom_attrs={"aria-pressed": ModulesState.only_drift},
     )
     return rx.el.div(button, class_name="ry-tree-search")
@@ -89,9 +88,7 @@ def _drift_filter() -> rx.Component:
 
 def _new_menu() -> rx.Component:
     """New module or new group."""
-    button = rx.button(
-        icon("plus"), "New", variant="ghost", size="1", color_scheme="gray", custom_attrs={"data-key": "n"}
-    )
+    button = quiet_button(icon("plus"), "New", custom_attrs={"data-key": "n"})
     menu = rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(button),
         rx.dropdown_menu.content(

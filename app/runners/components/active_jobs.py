@@ -9,6 +9,7 @@ from app.jobs.components.why import why_row
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.ui.badges import job_badge, tag
+from app.ui.button import quiet_button
 from app.ui.elements import since
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -34,22 +35,20 @@ def _why(job: Any) -> rx.Component:
 
 def _action(job: Any) -> rx.Component:
     is_asked = RunnersState.why.job_id == job["id"].to_string()
-    ghost = {"variant": "ghost", "color_scheme": "gray", "size": "1"}
     return rx.cond(
         job["status"] == "QUEUED",
         cell(
-            rx.button(
+            quiet_button(
                 "Why waiting?",
                 rx.cond(is_asked, icon("chevron-up"), icon("chevron-down")),
                 on_click=RunnersState.ask_why(job["id"]),
                 aria_expanded=rx.cond(is_asked, "true", "false"),
-                **ghost,
             ),
             class_name="r n-w",
         ),
         cell(
             rx.link(
-                rx.button(icon("scroll-text"), "Log", **ghost),
+                quiet_button(icon("scroll-text"), "Log"),
                 href="/dashboard/jobs/" + job["number"].to_string(),
                 underline="none",
                 tab_index=-1,

@@ -6,8 +6,9 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
+from app.ui.button import act_button, small_button
 from app.ui.copy import code_block, copy_button
-from app.ui.dialog import act_button, alert, dialog_acts, question, secret_dialog
+from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field
 from app.ui.icons import icon
@@ -92,9 +93,7 @@ def _is_unread() -> rx.Var[bool]:
 def _breaking(*, is_asked: bool) -> rx.Component:
     """Ask to read the notes of a breaking release before anything is updated past it."""
     first = State.breaking[0].to(str)
-    read = rx.button(
-        "Read the notes", on_click=ReleaseNotesState.show(first), variant="surface", color_scheme="gray", size="1"
-    )
+    read = small_button("Read the notes", on_click=ReleaseNotesState.show(first))
     words = rx.el.p(
         rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version)),
         "changes something that you may rely on.",

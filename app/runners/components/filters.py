@@ -7,6 +7,7 @@ import reflex as rx
 from app.runners.components.health import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
+from app.ui.button import quiet_button
 from app.ui.icons import icon
 
 CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "Health"}
@@ -69,14 +70,7 @@ def _health(choice: rx.Var[Choice]) -> rx.Component:
 
 def chips() -> rx.Component:
     """The chips of the filters, and the healths as one-click filters."""
-    clear = rx.button(
-        "Clear all",
-        on_click=RunnersState.clear_search,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        custom_attrs={"data-testid": "clear-all"},
-    )
+    clear = quiet_button("Clear all", on_click=RunnersState.clear_search, custom_attrs={"data-testid": "clear-all"})
     return rx.el.div(
         *[_chip(facet, label) for facet, label in CHIPS.items()],
         rx.cond(RunnersState.is_filtered, clear),

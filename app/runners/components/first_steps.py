@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
+from app.ui.button import quiet_button
 from app.ui.icons import icon
 
 
@@ -42,7 +43,7 @@ def _line(step: rx.Var[Step], at: rx.Var[int], on_add: Any) -> rx.Component:
 def first_steps(on_add: Any) -> rx.Component:
     """The panel; `on_add` opens the sheet that registers a runner."""
     state = FirstStepsState
-    hide = rx.button("Hide", on_click=state.hide, size="1", variant="ghost", color_scheme="gray")
+    hide = quiet_button("Hide", on_click=state.hide)
     panel = rx.el.section(
         rx.el.div(
             rx.el.h2("First steps"),

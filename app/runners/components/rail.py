@@ -7,7 +7,8 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
-from app.ui.dialog import act_button, cancel, dialog_acts, question
+from app.ui.button import act_button, icon_button, quiet_button, small_button
+from app.ui.dialog import cancel, dialog_acts, question
 from app.ui.elements import ago, date
 from app.ui.icons import icon
 
@@ -20,14 +21,8 @@ def _may_change() -> rx.Var[bool]:
 
 def _assignment(item: Any) -> rx.Component:
     mark = rx.cond(item["icon"] == "module", icon("box"), icon("folder"))
-    remove = rx.icon_button(
-        icon("x"),
-        on_click=State.unassign(item["path"]),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Stop serving " + item["path"].to(str),
-        title="Stop serving this",
+    remove = icon_button(
+        "x", "Stop serving " + item["path"].to(str), State.unassign(item["path"]), title="Stop serving this"
     )
     return rx.el.li(
         rx.el.span(mark, class_name="mut"),
@@ -74,9 +69,7 @@ def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
 
 def assignments() -> rx.Component:
     """The panel of assignments: the paths that the runner serves."""
-    add = rx.button(
-        icon("plus"), "Assign", on_click=State.set_assigning(True), variant="surface", color_scheme="gray", size="1"
-    )
+    add = small_button(icon("plus"), "Assign", on_click=State.set_assigning(True))
     return rx.el.section(
         rx.el.div(
             rx.el.h2("Assignments"),
@@ -126,13 +119,8 @@ def _token(token: Any) -> rx.Component:
         ),
         rx.badge(token["word"], color_scheme="gray", radius="full"),
     )
-    revoke = rx.button(
-        "Revoke",
-        on_click=State.ask_revoke(token["id"]),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Revoke the token ending " + token["hint"].to(str),
+    revoke = quiet_button(
+        "Revoke", on_click=State.ask_revoke(token["id"]), aria_label="Revoke the token ending " + token["hint"].to(str)
     )
     return rx.el.li(
         rx.el.span(icon("key-round"), class_name="mut"),
@@ -148,14 +136,7 @@ def _token(token: Any) -> rx.Component:
 
 def tokens() -> rx.Component:
     """Its tokens: hints, use and end; never more."""
-    rotate = rx.button(
-        icon("refresh-cw"),
-        "Rotate",
-        on_click=RunnerActionState.ask("rotate", State.row["id"]),
-        variant="surface",
-        color_scheme="gray",
-        size="1",
-    )
+    rotate = small_button(icon("refresh-cw"), "Rotate", on_click=RunnerActionState.ask("rotate", State.row["id"]))
     panel = rx.el.section(
         rx.el.div(rx.el.h2("Tokens"), rx.el.span(class_name="grow"), rotate, class_name="ry-ph"),
         rx.el.ul(rx.foreach(State.tokens, _token), class_name="ry-list"),

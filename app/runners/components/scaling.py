@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
+from app.ui.button import small_button
 from app.ui.elements import clock_time, doc_link
 from app.ui.icons import icon
 
@@ -39,7 +40,7 @@ def _field(name: str, label: str, hint: str) -> rx.Component:
 def scaling_limits() -> rx.Component:
     """Between which numbers it scales."""
     fields = [_field(*field) for field in FIELDS]
-    save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", size="1")
+    save = small_button("Save", type="submit")
     form = rx.el.form(
         rx.el.div(*fields[:2], class_name="ry-two"),
         rx.el.div(*fields[2:], class_name="ry-two"),

@@ -10,6 +10,7 @@ from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
+from app.ui.button import act_button, plain_button, small_button
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field
@@ -221,7 +222,7 @@ def _box(mark: rx.Component, title: Any, text: Any, aside: rx.Component, class_n
 
 
 def _online_box() -> rx.Component:
-    plan = rx.button("Run a test plan", on_click=State.run_test, variant="surface", color_scheme="gray", size="1")
+    plan = small_button("Run a test plan", on_click=State.run_test)
     return _box(
         icon("circle-check", "", class_name="t-grn"),
         State.worker_name + " is online",
@@ -282,8 +283,8 @@ def self_footer() -> rx.Component:
     """Register, then Done."""
     register = rx.fragment(
         rx.el.span(class_name="grow"),
-        rx.button("Cancel", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
-        rx.button("Register", on_click=State.register, loading=State.is_busy, color_scheme="gray", high_contrast=True),
+        plain_button("Cancel", on_click=State.set_open(False)),
+        act_button("Register", on_click=State.register, loading=State.is_busy),
     )
     done = rx.fragment(
         rx.cond(
@@ -296,6 +297,6 @@ def self_footer() -> rx.Component:
                 class_name="mut sm grow",
             ),
         ),
-        rx.button("Done", on_click=State.set_open(False), color_scheme="gray", high_contrast=True),
+        act_button("Done", on_click=State.set_open(False)),
     )
     return rx.el.div(rx.cond(State.worker_id == "", register, done), class_name="ry-sf")

@@ -7,7 +7,8 @@ import reflex as rx
 from app.runners.components.cloud_form import cloud_footer, cloud_tab
 from app.runners.components.self_form import self_footer, self_tab
 from app.runners.state.add_runner import AddRunnerState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button
+from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.sheet import sheet_head
 
 State = AddRunnerState

@@ -13,6 +13,7 @@ from app.runners.state.bulk import BulkState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
+from app.ui.button import act_button, plain_button
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
@@ -200,12 +201,8 @@ def _runner(held: Any) -> rx.Component:
 
 
 def _nothing() -> rx.Component:
-    add = rx.button(
-        icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet, color_scheme="gray", high_contrast=True
-    )
-    read = rx.el.a(
-        rx.button("Read how", variant="surface", color_scheme="gray"), href="/docs/self-hosted/", target="_blank"
-    )
+    add = act_button(icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet)
+    read = rx.el.a(plain_button("Read how"), href="/docs/self-hosted/", target="_blank")
     none_yet = empty(
         "server",
         "No runners yet",

@@ -10,22 +10,15 @@ from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button, small_button
+from app.ui.dialog import alert, cancel, dialog_acts
 
 State = AccountState
 
 
 def _button(label: str, what: str, **props: Any) -> rx.Component:
     # Opening the page closes what a reload would have left open: a click before that would be lost.
-    return rx.button(
-        label,
-        on_click=State.ask(what),
-        disabled=State.is_loading,
-        size="1",
-        variant="surface",
-        color_scheme="gray",
-        **props,
-    )
+    return small_button(label, on_click=State.ask(what), disabled=State.is_loading, **props)
 
 
 def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:

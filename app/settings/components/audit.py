@@ -5,6 +5,7 @@ import reflex as rx
 from app.settings.components.frame import admins_only, or_problem, settings_page, settings_panel
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
+from app.ui.button import plain_button
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -50,7 +51,7 @@ def _audit_bar() -> rx.Component:
         value=AuditState.action,
         on_change=AuditState.choose_action,
     )
-    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    button = plain_button(icon("download"), "Export")
     ways = (_export("csv", "CSV, for a spreadsheet"), _export("jsonl", "JSON lines, for programs"))
     export = rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(button),

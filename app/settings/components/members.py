@@ -9,6 +9,7 @@ from app.settings.components.frame import admin_button, menu, menu_item, or_prob
 from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
+from app.ui.button import act_button, plain_button
 from app.ui.copy import copy_button
 from app.ui.dialog import dialog_acts, question
 from app.ui.elements import ago, secret
@@ -136,13 +137,11 @@ def _link() -> rx.Component:
 
 def _invite_dialog() -> rx.Component:
     is_done = State.invited_id != ""
-    close = rx.dialog.close(rx.button(rx.cond(is_done, "Done", "Cancel"), variant="surface", color_scheme="gray"))
-    go = rx.button("Create invite link", on_click=State.invite, color_scheme="gray", high_contrast=True)
-    mail = rx.button(
+    close = rx.dialog.close(plain_button(rx.cond(is_done, "Done", "Cancel")))
+    go = act_button("Create invite link", on_click=State.invite)
+    mail = act_button(
         icon("mail"),
         "Compose email",
-        color_scheme="gray",
-        high_contrast=True,
         custom_attrs={
             "data-mail": State.invited_email,
             "data-owner": State.invited_id,

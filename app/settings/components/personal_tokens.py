@@ -3,8 +3,9 @@
 import reflex as rx
 
 from app.settings.state.personal_tokens import EVERYTHING, LIMITS, PersonalTokensState, TokenView
+from app.ui.button import act_button, small_button
 from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.dialog import alert, cancel, dialog_acts, question
 from app.ui.elements import date, secret
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
@@ -22,13 +23,8 @@ def _may(row: rx.Var[TokenView]) -> rx.Component:
 
 
 def _revoke(row: rx.Var[TokenView]) -> rx.Component:
-    return rx.button(
-        "Revoke",
-        on_click=State.ask(row["id"].to(str)),
-        size="1",
-        variant="surface",
-        color_scheme="red",
-        aria_label="Revoke " + row["name"].to(str),
+    return small_button(
+        "Revoke", on_click=State.ask(row["id"].to(str)), color_scheme="red", aria_label="Revoke " + row["name"].to(str)
     )
 
 
@@ -62,14 +58,7 @@ def _shown() -> rx.Component:
 
 def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
     """The panel with the list."""
-    create = rx.button(
-        icon("plus"),
-        "Create token",
-        on_click=State.set_open(True),
-        disabled=is_loading,
-        color_scheme="gray",
-        high_contrast=True,
-    )
+    create = act_button(icon("plus"), "Create token", on_click=State.set_open(True), disabled=is_loading)
     words = "For the command line and scripts. A token can do what you can do, never more."
     table = rows_table("Personal tokens", COLUMNS, State.rows, lambda _row: {"data-testid": "personal-token"})
     none = rx.el.p(

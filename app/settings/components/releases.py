@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.releases.state import ReleaseNotesState
 from app.settings.components.frame import or_problem, settings_page, settings_panel
 from app.settings.state.releases import ReleaseRow, ReleasesState
+from app.ui.button import quiet_button
 from app.ui.elements import ago
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.table import cell, heads, table
@@ -16,12 +17,9 @@ def _release(row: rx.Var[ReleaseRow]) -> rx.Component:
         rx.cond(row["is_breaking"], rx.badge("breaking", color_scheme="amber", radius="full")),
         rx.cond(row["channel"] != "stable", rx.badge(row["channel"], color_scheme="gray", radius="full")),
     )
-    notes = rx.button(
+    notes = quiet_button(
         "Notes",
         on_click=ReleaseNotesState.show(row["version"].to(str)),
-        size="1",
-        variant="ghost",
-        color_scheme="gray",
         aria_label="Notes of " + row["version"].to(str),
     )
     return rx.el.tr(

@@ -7,6 +7,7 @@ from app.settings.components.frame import admin_button, settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS
+from app.ui.button import plain_button
 from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
 from app.ui.feedback import empty
@@ -69,9 +70,7 @@ def _trusts() -> rx.Component:
         rx.dropdown_menu.item(platform.label, on_select=State.add_trust(name)) for name, platform in PLATFORMS.items()
     ]
     add = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button("Trust an issuer", type="button", variant="surface", color_scheme="gray"), as_child=True
-        ),
+        rx.dropdown_menu.trigger(plain_button("Trust an issuer", type="button"), as_child=True),
         rx.dropdown_menu.content(*items),
     )
     return rx.fragment(rx.foreach(State.trusts, _trust), add)

@@ -5,8 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.settings.state.two_steps import DeviceView, TwoStepsState
+from app.ui.button import act_button, quiet_button, small_button
 from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, secret_dialog
+from app.ui.dialog import alert, cancel, dialog_acts, secret_dialog
 from app.ui.elements import date
 from app.ui.icons import icon
 
@@ -19,7 +20,7 @@ def line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
 
 
 def _button(label: Any, on_click: Any, **props: Any) -> rx.Component:
-    return rx.button(label, on_click=on_click, size="1", variant="surface", color_scheme="gray", **props)
+    return small_button(label, on_click=on_click, **props)
 
 
 def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
@@ -52,13 +53,8 @@ def _recovery() -> rx.Component:
 def _device(device: rx.Var[DeviceView]) -> rx.Component:
     added = rx.el.span("added ", date(device["created_at"].to(str)), class_name="mut")
     shown = rx.el.span(device["name"], added, class_name="ry-row c6")
-    remove = rx.button(
-        "Remove",
-        on_click=State.ask_remove(device["id"].to(str)),
-        size="1",
-        variant="ghost",
-        color_scheme="gray",
-        aria_label="Remove " + device["name"].to(str),
+    remove = quiet_button(
+        "Remove", on_click=State.ask_remove(device["id"].to(str)), aria_label="Remove " + device["name"].to(str)
     )
     return rx.el.div(
         rx.el.b("Device"), rx.el.div(shown), rx.el.span(remove, class_name="ry-acts"), class_name="ry-kv",

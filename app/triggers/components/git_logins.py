@@ -7,8 +7,9 @@ from app.triggers.components.sheets import form_sheet
 from app.triggers.state.git import GitState
 from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice
+from app.ui.button import act_button, plain_button
 from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, dialog_acts, question
+from app.ui.dialog import alert, dialog_acts, question
 from app.ui.feedback import empty
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
@@ -37,7 +38,7 @@ COLUMNS = (
 
 def logins_panel() -> rx.Component:
     """The logins whose comments are commands."""
-    link = rx.button(icon("link"), "Link login", on_click=State.add, variant="surface", color_scheme="gray")
+    link = plain_button(icon("link"), "Link login", on_click=State.add)
     text = "Link your login, and commands in comments, such as /runyard plan, run as you."
     about = "Comments of these accounts on pull requests are commands, with the rights of their member."
     none = empty("at-sign", "No logins yet", text, link)

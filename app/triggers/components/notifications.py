@@ -8,6 +8,7 @@ from app.triggers.components.marks import delivery_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
+from app.ui.button import plain_button, small_button
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, problem_line, text_field
@@ -24,7 +25,6 @@ STATUSES = {
     "KEPT": "In the outbox",
     "FAILED": "Failed",
 }
-SURFACE = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 
 
 def _channel_mark(channel: rx.Var[str]) -> rx.Component:
@@ -41,7 +41,7 @@ MENU = row_menu(
 
 
 def _rule_actions(row: rx.Var[RuleView]) -> rx.Component:
-    test = rx.button("Send test", on_click=State.test(row["id"].to(str)), **SURFACE)
+    test = small_button("Send test", on_click=State.test(row["id"].to(str)))
     acts = rx.el.span(test, MENU(row), class_name="ry-row c6", style={"justify_content": "flex-end"})
     return rx.cond(SessionState.can_admin, acts)
 
@@ -79,7 +79,7 @@ def _status(row: rx.Var[DeliveryView]) -> rx.Component:
 
 
 def _again(row: rx.Var[DeliveryView]) -> rx.Component:
-    return rx.cond(row["act"] != "", rx.button(row["act"], on_click=State.again(row["id"].to(str)), **SURFACE))
+    return rx.cond(row["act"] != "", small_button(row["act"], on_click=State.again(row["id"].to(str))))
 
 
 LOG = (
@@ -104,13 +104,11 @@ def _log() -> rx.Component:
 
 
 def _browser() -> rx.Component:
-    button = rx.button(
+    button = plain_button(
         icon("bell"),
         rx.cond(State.is_browser_on, "Turn off", "Turn on"),
         on_click=rx.call_script("window.runyardNotify.turn()", callback=State.browser_turned),
         on_mount=rx.call_script("window.runyardNotify.isOn()", callback=State.browser_is),
-        variant="surface",
-        color_scheme="gray",
     )
     text = "Notifies you when another job waits for a decision while this tab is in the background. The tab's title counts them either way."
     return settings_panel("In this browser", text, button)

@@ -5,13 +5,14 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import act_button, plain_button
 from app.ui.sheet import sheet_head
 
 
 def form_sheet(state: Any, title: Any, about: str, act: Any, fields: Sequence[rx.Component]) -> rx.Component:
     """A form over the page's right side; Escape and Cancel close it without saving."""
     place: dict[str, Any] = {"left": "auto", "right": "8px", "top": "8px", "bottom": "8px"}
-    leave = rx.button("Cancel", type="button", on_click=state.set_open(False), variant="surface", color_scheme="gray")
+    leave = plain_button("Cancel", type="button", on_click=state.set_open(False))
     wrong = rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status")
     form = rx.form(
         rx.el.div(*fields, class_name="ry-sb"),
@@ -19,7 +20,7 @@ def form_sheet(state: Any, title: Any, about: str, act: Any, fields: Sequence[rx
             rx.cond(state.errors.length() > 0, wrong),
             rx.el.span(class_name="grow"),
             leave,
-            rx.button(act, type="submit", color_scheme="gray", high_contrast=True),
+            act_button(act, type="submit"),
             class_name="ry-sf",
         ),
         on_submit=state.save,

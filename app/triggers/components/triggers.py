@@ -8,10 +8,10 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import trigger_mark
 from app.triggers.state.triggers import PAGE_SIZE, TriggersState
 from app.triggers.view.triggers import KINDS, TriggerView
+from app.ui.button import act_button, link_button
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.icons import icon
-from app.ui.panel import link_button
 from app.ui.resource import Act, Column, resource_panel, row_menu
 from app.ui.table import page_foot, search_box, show_all
 
@@ -115,7 +115,7 @@ def _none() -> rx.Component:
 
 def triggers_panel() -> rx.Component:
     """All triggers of the organisation."""
-    create = rx.button(icon("plus"), "Create schedule", on_click=State.add(""), color_scheme="gray", high_contrast=True)
+    create = act_button(icon("plus"), "Create schedule", on_click=State.add(""))
     foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
     add = rx.cond(SessionState.can_operate, create)
     return resource_panel(State, "Triggers", ABOUT, COLUMNS, _none(), _bar(), add=add, mark=_mark, foot=foot)

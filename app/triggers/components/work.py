@@ -8,13 +8,12 @@ from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
+from app.ui.button import link_button, plain_button, small_button
 from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
-from app.ui.panel import link_button
 
 State = WorkState
 CHANGED = {"data-testid": "set-changes"}
-SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
 
 
@@ -51,13 +50,12 @@ def work_buttons() -> rx.Component:
     """Plan, apply, check or destroy all modules below; they are disabled while a set runs, and show why."""
 
     def button(name: str, words: str, event: Any, color: str = "gray") -> rx.Component:
-        return rx.button(
+        return plain_button(
             icon(name),
             words,
             on_click=event,
             disabled=State.is_running,
             title=rx.cond(State.is_running, BUSY, ""),
-            variant="surface",
             color_scheme=color,
         )
 
@@ -109,8 +107,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     key_line = rx.el.div(
         rx.foreach(row["key"].to(list[KeyView]), _key), class_name="ry-key num", style={"margin_top": "10px"}
     )
-    retry = rx.button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key), size="1", **SURFACE)
-    cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
+    retry = small_button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key))
+    cancel = small_button("Cancel the rest", on_click=State.cancel(key))
     changed = rx.cond(
         row["changes_href"] != "",
         rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),

@@ -5,7 +5,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.button import act_button
+from app.ui.dialog import cancel, dialog_acts
 from app.ui.icons import icon
 
 

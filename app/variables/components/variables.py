@@ -6,7 +6,8 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.dialog import act_button, alert, dialog_acts
+from app.ui.button import act_button, plain_button
+from app.ui.dialog import alert, dialog_acts
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
@@ -111,7 +112,7 @@ UNUSED = (
 
 
 def _add() -> rx.Component:
-    button = rx.button(icon("plus"), "Set variable", on_click=State.add, color_scheme="gray", high_contrast=True)
+    button = act_button(icon("plus"), "Set variable", on_click=State.add)
     # Those of the organisation concern every module.
     return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
@@ -126,7 +127,7 @@ def _path() -> rx.Component:
             class_name="ry-mono",
             key=State.path,
         ),
-        rx.button("Show", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Show", type="submit"),
         on_submit=State.choose,
         class_name="ry-row c6 ry-pb",
     )

@@ -7,6 +7,7 @@ from app.frame.route import Route
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import NodeView, StepView
 from app.ui.feedback import empty, failed
+from app.ui.panel import titled_panel
 from app.ui.table import cell, heads, table
 
 State = GraphState
@@ -79,12 +80,11 @@ def _rows() -> rx.Component:
         ),
         class_name="ry-foot",
     )
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Modules in order"), class_name="ry-ph"),
+    return titled_panel(
+        "Modules in order",
+        None,
         table("Modules in order", heads(*labels), rx.foreach(State.graph["nodes"].to(list[NodeView]), _row)),
         rx.cond(alone > 0, foot),
-        class_name="ry-panel",
-        aria_label="Modules in order",
     )
 
 

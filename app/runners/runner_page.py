@@ -17,6 +17,7 @@ from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
 from app.ui.badges import runner_badge
 from app.ui.button import icon_button, plain_button
+from app.ui.choice import dropdown
 from app.ui.feedback import failed
 from app.ui.icons import icon
 
@@ -38,11 +39,10 @@ def _actions() -> rx.Component:
     rotate = plain_button(icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]))
     edit = plain_button(icon("pencil"), "Edit", on_click=RunnerEditState.edit(row["id"]))
     has_token = SessionState.can_admin & ~row["is_cloud"].to(bool)
-    menu = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(icon_button("ellipsis", "More actions", variant="surface", size="2")),
-        rx.dropdown_menu.content(
-            *menu_items(row, SessionState.latest_version), width="210px", variant="soft", color_scheme="gray"
-        ),
+    menu = dropdown(
+        icon_button("ellipsis", "More actions", variant="surface", size="2"),
+        *menu_items(row, SessionState.latest_version),
+        width="210px",
     )
     acts = rx.el.div(
         rx.cond(SessionState.can_admin, edit),

@@ -13,6 +13,7 @@ from app.triggers.view.change import ChangedModule, ChangeEvent
 from app.ui.elements import clock_seconds, since
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 from app.ui.table import cell, heads, table
 
 State = ChangeState
@@ -104,23 +105,13 @@ def _list(title: str, key: str, icon_name: str) -> rx.Component:
         return rx.el.li(icon(icon_name, class_name="mut"), text, key=event["key"])
 
     rows = Change[key].to(list[ChangeEvent])
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2(title), class_name="ry-ph"),
-        rx.el.ul(rx.foreach(rows, line), class_name="ry-list"),
-        class_name="ry-panel",
-        aria_label=title,
-    )
+    panel = titled_panel(title, None, rx.el.ul(rx.foreach(rows, line), class_name="ry-list"))
     return rx.cond(rows.length() > 0, panel)
 
 
 def _mode() -> rx.Component:
     modes = Change["modes"].to(list[str])
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Apply"), class_name="ry-ph"),
-        rx.foreach(modes, lambda words: rx.el.p(words, class_name="ry-pb ry-hint")),
-        class_name="ry-panel",
-        aria_label="Apply",
-    )
+    panel = titled_panel("Apply", None, rx.foreach(modes, lambda words: rx.el.p(words, class_name="ry-pb ry-hint")))
     return rx.cond(modes.length() > 0, panel)
 
 

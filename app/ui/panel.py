@@ -21,9 +21,10 @@ def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Com
     )
 
 
-def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
-    """A panel with its title, and the content beside it."""
-    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
+def titled_panel(title: str, aside: Any = None, *children: Any, **props: Any) -> rx.Component:
+    """A panel with its title, and what is beside it: nothing, one component, or several."""
+    asides = () if aside is None else aside if isinstance(aside, tuple) else (aside,)
+    head = rx.el.div(rx.el.h2(title), *asides, class_name="ry-ph")
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 

@@ -181,12 +181,9 @@ def _engine_lock() -> rx.Component:
         on_click=ModuleActionState.ask("unlock"),
         color_scheme=rx.cond(State.lock.verdict == "unsafe", "red", "gray"),
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("State lock"),
-            rx.el.span("#", lock.lock_job, ", attempt ", lock.lock_attempt, class_name="mut num"),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "State lock",
+        rx.el.span("#", lock.lock_job, ", attempt ", lock.lock_attempt, class_name="mut num"),
         rx.el.ul(rx.foreach(State.lock.evidence, _line), class_name="ry-ev2"),
         rx.el.div(
             rx.el.p(State.lock.words),
@@ -194,8 +191,6 @@ def _engine_lock() -> rx.Component:
             class_name="ry-verdict",
             custom_attrs={"data-accent-color": State.lock.colour, "data-verdict": State.lock.verdict},
         ),
-        class_name="ry-panel",
-        aria_label="State lock",
         custom_attrs={"data-testid": "lock-evidence"},
     )
 

@@ -24,9 +24,10 @@ from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
 from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
+from app.ui.choice import dropdown
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
-from app.ui.panel import menu_item
+from app.ui.panel import menu_item, titled_panel
 from app.ui.table import cell, heads, table
 from app.variables.components.variables import path_variables
 
@@ -54,24 +55,18 @@ def _menu() -> rx.Component:
     )
     ask = RunState.ask("DESTROY", Module["id"].to(str))
     destroy = menu_item("flame", "Destroy", ask, color_scheme="red", disabled=is_locked)
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            icon_button("ellipsis", "Module actions", title="More actions", variant="surface", size="2")
+    return dropdown(
+        icon_button("ellipsis", "Module actions", title="More actions", variant="surface", size="2"),
+        rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
+        rx.cond(may("job.plan"), _plans()),
+        rx.cond(may("module.lock"), lock),
+        rx.cond(may("job.apply"), rx.fragment(rx.dropdown_menu.separator(), destroy)),
+        rx.cond(
+            may("module.delete"),
+            menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
         ),
-        rx.dropdown_menu.content(
-            rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
-            rx.cond(may("job.plan"), _plans()),
-            rx.cond(may("module.lock"), lock),
-            rx.cond(may("job.apply"), rx.fragment(rx.dropdown_menu.separator(), destroy)),
-            rx.cond(
-                may("module.delete"),
-                menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
-            ),
-            width="210px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+        width="210px",
+        align="end",
     )
 
 
@@ -189,8 +184,9 @@ def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx
 
 
 def _source() -> rx.Component:
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Source"), rx.el.span(class_name="grow"), _edit("Edit", "pencil"), class_name="ry-ph"),
+    return titled_panel(
+        "Source",
+        (rx.el.span(class_name="grow"), _edit("Edit", "pencil")),
         rx.el.div(
             rx.el.dl(
                 rx.foreach(Module["source_rows"].to(list[Pair]), _pair),
@@ -198,8 +194,6 @@ def _source() -> rx.Component:
             ),
             class_name="ry-pb",
         ),
-        class_name="ry-panel",
-        aria_label="Source",
     )
 
 
@@ -238,12 +232,11 @@ def _history() -> rx.Component:
     every = rx.link(
         "All", href="/dashboard/jobs?search=" + Module["path"].to(str), class_name="ry-link", underline="none"
     )
-    return rx.el.section(
-        rx.el.div(rx.el.h2("History"), rx.el.span(class_name="grow"), every, class_name="ry-ph"),
+    return titled_panel(
+        "History",
+        (rx.el.span(class_name="grow"), every),
         history_chart(),
         rx.cond(ModulesState.history.length() > 0, rows, none),
-        class_name="ry-panel",
-        aria_label="History",
     )
 
 
@@ -307,20 +300,14 @@ def _state() -> rx.Component:
         ),
         class_name="ry-pb mut",
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("State versions"),
-            rx.el.span(class_name="grow"),
-            rx.cond(state.is_locked, locked, change_button()),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "State versions",
+        (rx.el.span(class_name="grow"), rx.cond(state.is_locked, locked, change_button())),
         rx.cond(
             state.versions.length() > 0,
             rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"),
             none,
         ),
-        class_name="ry-panel",
-        aria_label="State versions",
     )
 
 

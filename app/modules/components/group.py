@@ -91,8 +91,9 @@ def _runners() -> rx.Component:
     none = rx.el.div("No runner serves it. Assign one below, or add one.", class_name="ry-pb mut")
     more = GroupState.runner_total - GroupState.runners.length()
     rest = rx.el.div(rx.link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Runners"), rx.el.span("in the order they are tried", class_name="mut"), class_name="ry-ph"),
+    return titled_panel(
+        "Runners",
+        rx.el.span("in the order they are tried", class_name="mut"),
         rx.cond(
             GroupState.runners.length() > 0,
             rx.el.ul(rx.foreach(GroupState.runners, _runner), class_name="ry-list"),
@@ -100,8 +101,6 @@ def _runners() -> rx.Component:
         ),
         rx.cond(more > 0, rest),
         rx.cond(SessionState.can_admin, _assign()),
-        class_name="ry-panel",
-        aria_label="Runners",
         custom_attrs={"data-testid": "group-runners"},
     )
 
@@ -127,12 +126,11 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
 def _modules() -> rx.Component:
     more = GroupState.total - GroupState.modules.length()
     foot = rx.el.div(rx.el.span(more, " more; search finds them", class_name="num"), class_name="ry-foot")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Modules"), rx.el.span(GroupState.total, class_name="mut num"), class_name="ry-ph"),
+    return titled_panel(
+        "Modules",
+        rx.el.span(GroupState.total, class_name="mut num"),
         rx.el.ul(rx.foreach(GroupState.modules, _module), class_name="ry-list"),
         rx.cond(more > 0, foot),
-        class_name="ry-panel",
-        aria_label="Modules",
         custom_attrs={"data-testid": "group-modules"},
     )
 

@@ -6,6 +6,7 @@ from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
 from app.ui.button import act_button, small_button
+from app.ui.choice import segments
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.icons import icon
 
@@ -34,12 +35,7 @@ def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed
 
 def state_change_dialog() -> rx.Component:
     """The dialog to change the state, with fields for the action and its resources."""
-    choice = rx.segmented_control.root(
-        *[rx.segmented_control.item(label, value=value) for value, label in ACTIONS.items()],
-        value=State.action,
-        on_change=State.choose,
-        aria_label="What to do",
-    )
+    choice = segments("What to do", ACTIONS, value=State.action, on_change=State.choose)
     address = "aws_instance.web"
     fields = rx.match(
         State.action,

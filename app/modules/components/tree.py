@@ -7,6 +7,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
 from app.ui.button import quiet_button, small_button
+from app.ui.choice import dropdown
 from app.ui.icons import icon
 from app.ui.table import search_box
 
@@ -89,15 +90,11 @@ def _drift_filter() -> rx.Component:
 def _new_menu() -> rx.Component:
     """New module or new group."""
     button = quiet_button(icon("plus"), "New", custom_attrs={"data-key": "n"})
-    menu = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(
-            rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
-            rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
-            rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
-            variant="soft",
-            color_scheme="gray",
-        ),
+    menu = dropdown(
+        button,
+        rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
+        rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
+        rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
     )
     return rx.cond(SessionState.can_operate, menu)
 

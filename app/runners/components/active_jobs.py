@@ -13,6 +13,7 @@ from app.ui.button import quiet_button
 from app.ui.elements import since
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, more_button
 
 HEADS = (
@@ -112,17 +113,14 @@ def active_jobs() -> rx.Component:
         test_id="no-active-jobs",
     )
     has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("Active jobs"),
+    panel = titled_panel(
+        "Active jobs",
+        (
             rx.el.span(RunnersState.job_words, class_name="mut"),
             rx.el.span(class_name="grow"),
             rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
-            class_name="ry-ph",
         ),
         rx.cond(has_table, rx.fragment(_table(), _foot()), nothing),
-        class_name="ry-panel",
-        aria_label="Active jobs",
     )
     # A list that could not be read is not shown as an empty one.
     return rx.cond(RunnersState.problem != "", rx.fragment(), panel)

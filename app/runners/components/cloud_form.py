@@ -9,6 +9,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
 from app.ui.badges import job_badge
 from app.ui.button import act_button, plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
 from app.ui.icons import icon
@@ -19,12 +20,7 @@ State = AddRunnerState
 def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: Any) -> rx.Component:
     return rx.el.div(
         rx.el.span(label, class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label=label, width="100%"),
-            rx.select.content(items),
-            value=value,
-            on_change=on_change,
-        ),
+        choice(label, items, value=value, on_change=on_change),
         rx.el.small(hint),
         class_name="ry-f",
     )

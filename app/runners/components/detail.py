@@ -12,6 +12,7 @@ from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 from app.ui.table import cell, heads, table
 
 State = RunnerState
@@ -85,14 +86,9 @@ def _key() -> rx.Component:
 def strip() -> rx.Component:
     """Heartbeats of 24 hours over the load, on one axis."""
     load_curve = area_chart(State.strip["load"].to(Curve), "strip-load", size=(900, 84), class_name="ry-area")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Last 24 hours"),
-            rx.el.span(State.strip["words"], class_name="mut"),
-            rx.el.span(class_name="grow"),
-            _key(),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Last 24 hours",
+        (rx.el.span(State.strip["words"], class_name="mut"), rx.el.span(class_name="grow"), _key()),
         rx.el.div(
             rx.el.div(
                 rx.foreach(State.strip["marks"].to(list[str]), lambda mark: rx.el.i(class_name=mark)),
@@ -112,7 +108,6 @@ def strip() -> rx.Component:
             ),
             class_name="ry-pb",
         ),
-        class_name="ry-panel",
     )
 
 
@@ -161,15 +156,11 @@ def instances() -> rx.Component:
     )
     rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
     nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Instances"),
-            rx.el.span(State.connected_count, " connected", class_name="mut"),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Instances",
+        rx.el.span(State.connected_count, " connected", class_name="mut"),
         rx.cond(State.instances.length() > 0, rows, nobody),
         rx.foreach(State.instances, _instance_error),
-        class_name="ry-panel",
     )
 
 
@@ -193,9 +184,9 @@ def jobs() -> rx.Component:
     columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", "hide-w"), ("Duration", "r"), ("Started", "r"))
     rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Jobs"),
+    return titled_panel(
+        "Jobs",
+        (
             rx.el.span(State.jobs_said, class_name="mut"),
             rx.el.span(class_name="grow"),
             rx.link(
@@ -204,10 +195,8 @@ def jobs() -> rx.Component:
                 class_name="ry-link",
                 underline="none",
             ),
-            class_name="ry-ph",
         ),
         rx.cond(State.jobs.length() > 0, rows, none),
-        class_name="ry-panel",
     )
 
 
@@ -239,20 +228,15 @@ def runner_log() -> rx.Component:
     """The newest warnings and errors of the runner's own log."""
     lines = rx.el.ul(rx.foreach(State.log, _log_line), class_name="ry-ev", style={"padding_bottom": "10px"})
     none = rx.el.p("No warnings and no errors since it started.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Runner log"), rx.el.span("Newest warnings and errors", class_name="mut"), class_name="ry-ph"
-        ),
+    return titled_panel(
+        "Runner log",
+        rx.el.span("Newest warnings and errors", class_name="mut"),
         rx.cond(State.log.length() > 0, lines, none),
-        class_name="ry-panel",
-        aria_label="Runner log",
     )
 
 
 def events() -> rx.Component:
     """The panel of a runner's events."""
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Events"), class_name="ry-ph"),
-        rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"}),
-        class_name="ry-panel",
+    return titled_panel(
+        "Events", None, rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"})
     )

@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
 from app.ui.button import act_button, small_button
+from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
@@ -59,12 +60,7 @@ def _overlap() -> rx.Component:
     items = [rx.select.item(label.capitalize(), value=value) for value, label in OVERLAPS.items()]
     return rx.el.div(
         rx.el.span("The old token ends", class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label="The old token ends"),
-            rx.select.content(*items),
-            value=State.overlap,
-            on_change=State.set_overlap,
-        ),
+        choice("The old token ends", *items, value=State.overlap, on_change=State.set_overlap, width=None),
         rx.el.small("Until then both work, so that you can change it without a pause."),
         class_name="ry-f",
     )

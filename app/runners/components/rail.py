@@ -11,6 +11,7 @@ from app.ui.button import act_button, icon_button, quiet_button, small_button
 from app.ui.dialog import cancel, dialog_acts, question
 from app.ui.elements import ago, date
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 State = RunnerState
 
@@ -70,13 +71,9 @@ def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
 def assignments() -> rx.Component:
     """The panel of assignments: the paths that the runner serves."""
     add = small_button(icon("plus"), "Assign", on_click=State.set_assigning(True))
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Assignments"),
-            rx.el.span(class_name="grow"),
-            rx.cond(_may_change(), add),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Assignments",
+        (rx.el.span(class_name="grow"), rx.cond(_may_change(), add)),
         rx.el.ul(
             rx.foreach(State.assignments, _assignment),
             rx.cond(
@@ -92,7 +89,6 @@ def assignments() -> rx.Component:
             class_name="ry-list",
         ),
         _choice(),
-        class_name="ry-panel",
     )
 
 
@@ -137,8 +133,9 @@ def _token(token: Any) -> rx.Component:
 def tokens() -> rx.Component:
     """Its tokens: hints, use and end; never more."""
     rotate = small_button(icon("refresh-cw"), "Rotate", on_click=RunnerActionState.ask("rotate", State.row["id"]))
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Tokens"), rx.el.span(class_name="grow"), rotate, class_name="ry-ph"),
+    panel = titled_panel(
+        "Tokens",
+        (rx.el.span(class_name="grow"), rotate),
         rx.el.ul(rx.foreach(State.tokens, _token), class_name="ry-list"),
         question(
             is_open=State.revoking_id != "",
@@ -148,7 +145,6 @@ def tokens() -> rx.Component:
             on_act=State.revoke_token,
             on_keep=State.keep_token,
         ),
-        class_name="ry-panel",
     )
     return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel)
 
@@ -170,12 +166,12 @@ def _disabled_switch() -> rx.Component:
 
 def behaviour() -> rx.Component:
     """Switches; each takes effect at once, with a toast."""
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Behaviour"), class_name="ry-ph"),
+    return titled_panel(
+        "Behaviour",
+        None,
         rx.el.ul(
             _switch("Several instances", "Each needs its own name", State.allows_many, State.set_allows_many),
             _disabled_switch(),
             class_name="ry-list",
         ),
-        class_name="ry-panel",
     )

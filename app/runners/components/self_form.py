@@ -11,6 +11,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
 from app.ui.button import act_button, plain_button, small_button
+from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field
@@ -49,9 +50,9 @@ def path_field() -> rx.Component:
     """The field for the path of the modules that the runner may work on."""
     return rx.el.div(
         rx.el.span("Assign to", class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label="Assign to", width="100%"),
-            rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+        choice(
+            "Assign to",
+            rx.foreach(State.paths, lambda path: rx.select.item(path, value=path)),
             value=State.path,
             on_change=State.set_path,
         ),
@@ -75,11 +76,8 @@ def _host_field(key: str, label: str, hint: str, on_change: Any, **props: Any) -
 
 def _host_fields() -> rx.Component:
     hint = "Jobs that ask for a label go only to runners that have it."
-    account = rx.select.root(
-        rx.select.trigger(aria_label="Service account", width="100%"),
-        rx.select.content(*account_items(State.accounts)),
-        value=State.account_id,
-        on_change=State.set_account,
+    account = choice(
+        "Service account", *account_items(State.accounts), value=State.account_id, on_change=State.set_account
     )
     return rx.fragment(
         _host_field("labels", "Labels", hint, State.set_labels, default_value="", placeholder="gpu=true region=eu"),

@@ -12,6 +12,7 @@ from app.settings.components.two_steps import line, two_step_dialogs, two_step_l
 from app.settings.state.account import AccountState
 from app.ui.button import act_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
+from app.ui.panel import titled_panel
 
 State = AccountState
 
@@ -63,8 +64,9 @@ def _dialogs() -> list[rx.Component]:
 
 def account() -> rx.Component:
     """The account's page."""
-    sign_in = rx.el.section(
-        rx.el.div(rx.el.h2("Sign-in"), class_name="ry-ph"),
+    sign_in = titled_panel(
+        "Sign-in",
+        None,
         line("Email", SessionState.email, _button("Change", "email", aria_label="Change email")),
         line(
             "Password",
@@ -72,8 +74,6 @@ def account() -> rx.Component:
             _button("Change", "password", aria_label="Change password"),
         ),
         two_step_lines(State.is_loading),
-        class_name="ry-panel",
-        aria_label="Sign-in",
     )
     return page(
         head("Account", "Your own settings, the same in every organisation."),

@@ -6,6 +6,7 @@ from app.settings.components.frame import admins_only, or_problem, settings_page
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
 from app.ui.button import plain_button
+from app.ui.choice import choice, dropdown
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -44,19 +45,16 @@ def _act(row: rx.Var[AuditRow]) -> rx.Component:
 
 
 def _audit_bar() -> rx.Component:
-    kinds = [rx.select.item(label, value=value) for value, label in KINDS]
-    choice = rx.select.root(
-        rx.select.trigger(aria_label="Action"),
-        rx.select.content(rx.select.item("Any action", value="any"), *kinds),
+    kinds = choice(
+        "Action",
+        {"any": "Any action", **KINDS},
         value=AuditState.action,
         on_change=AuditState.choose_action,
+        width=None,
     )
     button = plain_button(icon("download"), "Export")
     ways = (_export("csv", "CSV, for a spreadsheet"), _export("jsonl", "JSON lines, for programs"))
-    export = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
-    )
+    export = dropdown(button, *ways, align="end")
     who = search_box(
         "audit-search",
         "Search by who",
@@ -65,7 +63,7 @@ def _audit_bar() -> rx.Component:
         class_name="ry-audit-search",
         placeholder="Who",
     )
-    return rx.fragment(who, choice, export)
+    return rx.fragment(who, kinds, export)
 
 
 def _export(kind: str, label: str) -> rx.Component:

@@ -10,6 +10,7 @@ from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
 from app.ui.button import act_button, plain_button
+from app.ui.choice import choice
 from app.ui.copy import copy_button
 from app.ui.dialog import dialog_acts, question
 from app.ui.elements import ago, secret
@@ -107,11 +108,8 @@ def _invite_fields() -> rx.Component:
         ),
         rx.el.div(
             rx.el.span("Role", class_name="ry-lab"),
-            rx.select.root(
-                rx.select.trigger(aria_label="Role"),
-                rx.select.content(*[_role_item(role) for role in ROLES]),
-                value=State.role,
-                on_change=State.choose_role,
+            choice(
+                "Role", *[_role_item(role) for role in ROLES], value=State.role, on_change=State.choose_role, width=None
             ),
             class_name="ry-f",
         ),

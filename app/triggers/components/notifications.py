@@ -5,16 +5,17 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
-from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
 from app.ui.button import plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, problem_line, text_field
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
 from app.ui.resource import Act, Column, moment, mono, removal, resource_panel, row_menu, rows_table
+from app.ui.sheet import form_sheet
 from app.ui.table import older_foot
 
 State = NotificationsState
@@ -96,7 +97,7 @@ def _log() -> rx.Component:
     none = empty("send", "Nothing sent yet", "Each message shows up here with its outcome, and stays for 30 days.")
     shown = rows_table("Deliveries", LOG, State.deliveries)
     foot = older_foot(State, rx.el.span(State.deliveries.length(), " of ", State.total, class_name="num"))
-    chosen = choice("Status", State.status, State.set_status, STATUSES)
+    chosen = choice("Status", STATUSES, value=State.status, on_change=State.set_status)
     text = "Kept for 30 days. Up to 10 attempts over 16 hours, then it is given up; it can be sent again at any time."
     body = rx.cond(State.deliveries.length() > 0, rx.fragment(shown, foot), none)
     panel = settings_panel("Deliveries", text, rx.el.div(chosen, style={"min_width": "140px"}), body)
@@ -139,7 +140,7 @@ def _fields() -> list[rx.Component]:
     events = rx.el.div(*[_event(key, words) for key, words in EVENTS.items()], class_name="ry-two ry-tight")
     address = rx.cond(State.channel == "mail", "Write-only. An email address.", "Write-only. A public https address.")
     kept = rx.cond(State.is_new, address, "Write-only. Now " + State.chosen["hint"] + "; leave empty to keep it.")
-    where = choice("Where", State.channel, State.set_channel, CHANNELS, disabled=~State.is_new)
+    where = choice("Where", CHANNELS, value=State.channel, on_change=State.set_channel, disabled=~State.is_new)
     signs = "Write-only. Each message is signed with it."
     return [
         rx.el.div(

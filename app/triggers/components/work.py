@@ -11,6 +11,7 @@ from app.triggers.view.sets import FailureView, KeyView, SetView
 from app.ui.button import link_button, plain_button, small_button
 from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 State = WorkState
 CHANGED = {"data-testid": "set-changes"}
@@ -171,9 +172,6 @@ def path_schedules() -> rx.Component:
     create = rx.cond(SessionState.can_operate, link)
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Schedules"), rx.el.span(class_name="grow"), create, class_name="ry-ph"),
-        rx.cond(State.schedules.length() > 0, rows, none),
-        class_name="ry-panel",
-        aria_label="Schedules",
+    return titled_panel(
+        "Schedules", (rx.el.span(class_name="grow"), create), rx.cond(State.schedules.length() > 0, rows, none)
     )

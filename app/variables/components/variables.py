@@ -12,7 +12,7 @@ from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
 from app.ui.icons import icon
-from app.ui.panel import settings_panel
+from app.ui.panel import settings_panel, titled_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
 from app.variables.state.variables import PAGE, PathVariablesState, VariablesState
 from app.variables.view.rows import KINDS, VariableView
@@ -225,15 +225,12 @@ def path_variables(path: rx.Var[str]) -> rx.Component:
     rows = PathVariablesState.rows
     shown = rx.el.ul(rx.foreach(rows, _small), class_name="ry-list")
     none = rx.el.div("None. Modules run with their own defaults.", class_name="ry-pb mut")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Variables"),
+    return titled_panel(
+        "Variables",
+        (
             rx.el.span(rows.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
             rx.link("Open", href=f"{PAGE}?path=" + path, class_name="ry-link", underline="none"),
-            class_name="ry-ph",
         ),
         rx.cond(rows.length() > 0, shown, none),
-        class_name="ry-panel",
-        aria_label="Variables",
     )

@@ -6,13 +6,15 @@ from typing import Any
 import reflex as rx
 
 
-def choice(label: str, options: Mapping[str, str] | Any, *more: Any, width: Any = "100%", **props: Any) -> rx.Component:
+def choice(
+    label: Any, options: Mapping[str, str] | Any, *more: Any, width: Any = "100%", key: Any = None, **props: Any
+) -> rx.Component:
     """A list that opens; the options are words by value, or items."""
     items = [options]
     if isinstance(options, Mapping):
         items = [rx.select.item(words, value=value) for value, words in options.items()]
-    trigger = {} if width is None else {"width": width}
-    return rx.select.root(rx.select.trigger(aria_label=label, **trigger), rx.select.content(*items, *more), **props)
+    look = {name: value for name, value in {"width": width, "id": key}.items() if value is not None}
+    return rx.select.root(rx.select.trigger(aria_label=label, **look), rx.select.content(*items, *more), **props)
 
 
 def segments(label: str, options: Mapping[str, Any], **props: Any) -> rx.Component:

@@ -7,7 +7,7 @@ from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
 from app.ui.button import act_button, small_button
 from app.ui.choice import segments
-from app.ui.dialog import alert, cancel, dialog_acts
+from app.ui.dialog import alert, cancel, dialog_acts, dialog_field
 from app.ui.icons import icon
 
 State = StateChangeState
@@ -21,16 +21,10 @@ def change_button() -> rx.Component:
 
 
 def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:
-    make = rx.text_area if is_long else rx.input
-    more = {"rows": "3"} if is_long else {"auto_complete": "off"}
-    return rx.el.div(
-        rx.el.label(label, html_for=f"change-{name}"),
-        make(
-            id=f"change-{name}", name=name, placeholder=hint, required=is_needed, class_name="ry-mono",
-            custom_attrs={"spellCheck": "false"}, **more,
-        ),
-        class_name="ry-f ry-dialog-field",
-    )  # fmt: skip
+    key, props = f"change-{name}", {"class_name": "ry-mono", "custom_attrs": {"spellCheck": "false"}}
+    props |= {"id": key, "name": name, "placeholder": hint, "required": is_needed}
+    control = rx.text_area(rows="3", **props) if is_long else rx.input(auto_complete="off", **props)
+    return dialog_field(key, label, control)
 
 
 def state_change_dialog() -> rx.Component:

@@ -8,7 +8,7 @@ from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
 from app.ui.button import act_button, icon_button, quiet_button, small_button
-from app.ui.dialog import cancel, dialog_acts, question
+from app.ui.dialog import cancel, dialog, dialog_acts, question
 from app.ui.elements import ago, date
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
@@ -35,29 +35,25 @@ def _assignment(item: Any) -> rx.Component:
 
 
 def _choice() -> rx.Component:
+    paths = rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))
     pick = rx.select.root(
         rx.select.trigger(placeholder="Choose a path", aria_label="Path", width="100%"),
-        rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+        rx.select.content(paths),
         value=State.chosen_path,
         on_change=State.choose_path,
     )
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title("Assign ", State.row["name"], size="4", margin_bottom="6px"),
-            rx.dialog.description(
-                "It may run jobs of every module at this path and below. Choose as little as it needs.",
-                size="2",
-                class_name="mut",
-            ),
-            rx.el.div(pick, class_name="ry-dialog-field"),
-            dialog_acts(
-                cancel(State.set_assigning(False)),
-                act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
-            ),
-            max_width="440px",
-        ),
-        open=State.is_assigning,
+    acts = dialog_acts(
+        cancel(State.set_assigning(False)),
+        act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
+    )
+    return dialog(
+        rx.fragment("Assign ", State.row["name"]),
+        "It may run jobs of every module at this path and below. Choose as little as it needs.",
+        rx.el.div(pick, class_name="ry-dialog-field"),
+        acts,
+        is_open=State.is_assigning,
         on_open_change=State.set_assigning,
+        width="440px",
     )
 
 

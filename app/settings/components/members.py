@@ -11,9 +11,9 @@ from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
 from app.ui.button import act_button, plain_button
 from app.ui.choice import choice
-from app.ui.copy import copy_button
-from app.ui.dialog import dialog_acts, question
-from app.ui.elements import ago, secret
+from app.ui.copy import secret_line
+from app.ui.dialog import dialog, dialog_acts, question
+from app.ui.elements import ago
 from app.ui.feedback import skeleton_rows
 from app.ui.form.elements import problem_line
 from app.ui.icons import icon
@@ -86,76 +86,45 @@ def _row(row: rx.Var[MemberRow]) -> rx.Component:
     )
 
 
-def _role_item(role: str) -> rx.Component:
-    return rx.select.item(f"{role.capitalize()}: {ROLE_WORDS[role]}", value=role)
-
-
 def _invite_fields() -> rx.Component:
     problem = problem_line("email", State.email_problem)
+    roles = {role: f"{role.capitalize()}: {ROLE_WORDS[role]}" for role in ROLES}
+    email = rx.input(
+        id="invite-email",
+        type="email",
+        default_value=State.email,
+        on_blur=State.set_email,
+        placeholder="name@example.org",
+        auto_complete="off",
+    )
+    hint = rx.cond(State.email_problem != "", problem, rx.el.small("They sign in with this address."))
+    role = choice("Role", roles, value=State.role, on_change=State.choose_role, width=None)
     return rx.el.div(
-        rx.el.div(
-            rx.el.label("Email", html_for="invite-email"),
-            rx.input(
-                id="invite-email",
-                type="email",
-                default_value=State.email,
-                on_blur=State.set_email,
-                placeholder="name@example.org",
-                auto_complete="off",
-            ),
-            rx.cond(State.email_problem != "", problem, rx.el.small("They sign in with this address.")),
-            class_name="ry-f",
-        ),
-        rx.el.div(
-            rx.el.span("Role", class_name="ry-lab"),
-            choice(
-                "Role", *[_role_item(role) for role in ROLES], value=State.role, on_change=State.choose_role, width=None
-            ),
-            class_name="ry-f",
-        ),
+        rx.el.div(rx.el.label("Email", html_for="invite-email"), email, hint, class_name="ry-f"),
+        rx.el.div(rx.el.span("Role", class_name="ry-lab"), role, class_name="ry-f"),
         class_name="ry-dialog-body ry-dialog-field",
     )
 
 
 def _link() -> rx.Component:
-    return rx.el.div(
-        rx.el.div(
-            rx.el.div(
-                rx.el.span("Link", class_name="k"),
-                secret(State.invited_id, "%TOKEN%", class_name="ry-el"),
-                copy_button("%TOKEN%", "Copy the link", owner=State.invited_id),
-                class_name="ry-sec1",
-            ),
-            class_name="ry-code",
-        ),
-        rx.el.small("It is shown once, works for 7 days and only for this address.", class_name="ry-hint"),
-        class_name="ry-dialog-body ry-dialog-field",
-    )
+    link = secret_line("Link", State.invited_id, "Copy the link")
+    once = rx.el.small("It is shown once, works for 7 days and only for this address.", class_name="ry-hint")
+    return rx.el.div(rx.el.div(link, class_name="ry-code"), once, class_name="ry-dialog-body ry-dialog-field")
 
 
 def _invite_dialog() -> rx.Component:
-    is_done = State.invited_id != ""
+    is_done, subject = State.invited_id != "", "Join " + SessionState.org_name + " on Runyard"
     close = rx.dialog.close(plain_button(rx.cond(is_done, "Done", "Cancel")))
-    go = act_button("Create invite link", on_click=State.invite)
-    mail = act_button(
-        icon("mail"),
-        "Compose email",
-        custom_attrs={
-            "data-mail": State.invited_email,
-            "data-owner": State.invited_id,
-            "data-subject": "Join " + SessionState.org_name + " on Runyard",
-        },
-    )
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"), size="4"),
-            rx.dialog.description("You send them the link yourself, by email or chat.", size="2", class_name="mut"),
-            rx.cond(is_done, _link(), _invite_fields()),
-            dialog_acts(close, rx.cond(is_done, mail, go)),
-            max_width="480px",
-        ),
-        open=State.is_inviting,
+    letter = {"data-mail": State.invited_email, "data-owner": State.invited_id, "data-subject": subject}
+    mail = act_button(icon("mail"), "Compose email", custom_attrs=letter)
+    return dialog(
+        rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"),
+        "You send them the link yourself, by email or chat.",
+        rx.cond(is_done, _link(), _invite_fields()),
+        dialog_acts(close, rx.cond(is_done, mail, act_button("Create invite link", on_click=State.invite))),
+        is_open=State.is_inviting,
         on_open_change=State.close_invite,
+        width="480px",
     )
 
 

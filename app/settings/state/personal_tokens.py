@@ -9,7 +9,7 @@ from app.project.errors import AppError
 from app.project.models import Row
 from wire.tokens import make_personal_token
 
-DAYS = ("30", "90", "365")
+DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}
 EVERYTHING = "everything"
 # A token with one of these roles may do at most what the role may.
 LIMITS = {

@@ -1,6 +1,7 @@
 """Empty, error and loading: what would be here, what happened, and what to do."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import reflex as rx
 
@@ -45,11 +46,12 @@ def failed(
     )
 
 
-def skeleton_rows(labels: Sequence[tuple[str, str]], rows: int = 6) -> rx.Component:
-    """Stand in for a table's rows at their real height, under the heads that are shown and no others."""
+def skeleton_rows(labels: Sequence[tuple[Any, ...]], rows: int = 6) -> rx.Component:
+    """Stand in for a table's rows at their real height, under the heads that everybody sees."""
     widths = ("120px", "80px", "64px", "96px", "56px", "72px")
     cells = [
         rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]}), class_name=side)
-        for i, (_, side) in enumerate(labels)
+        for i, (_, side, *when) in enumerate(labels)
+        if not when
     ]
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -16,18 +16,15 @@ def cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
     return rx.el.td(*children, role="cell", class_name=class_name, **props)
 
 
-def heads(*labels: tuple[str, str]) -> rx.Component:
-    """A table's head; 'Actions' is read, not seen."""
-    cells = [
-        rx.el.th(
-            rx.el.span(label, class_name="sr") if label == "Actions" else label,
-            role="columnheader",
-            scope="col",
-            class_name=side,
-        )
-        for label, side in labels
-    ]
-    return rx.el.thead(rx.el.tr(*cells, role="row"))
+def heads(*labels: tuple[Any, ...]) -> rx.Component:
+    """A table's head, from labels, their classes and who sees them; 'Actions' is read, not seen."""
+
+    def head(label: str, side: str, when: Any = None) -> rx.Component:
+        words = rx.el.span(label, class_name="sr") if label == "Actions" else label
+        made = rx.el.th(words, role="columnheader", scope="col", class_name=side)
+        return made if when is None else rx.cond(when, made)
+
+    return rx.el.thead(rx.el.tr(*(head(*each) for each in labels), role="row"))
 
 
 def bare_table(label: Any, head: rx.Component, body: Any, *, class_name: str = "", **props: Any) -> rx.Component:

@@ -28,7 +28,7 @@ from app.ui.choice import dropdown
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
 from app.ui.panel import menu_item, titled_panel
-from app.ui.table import cell, heads, table
+from app.ui.resource import Column, moment, rows_table
 from app.variables.components.variables import path_variables
 
 Module = ModulesState.module
@@ -197,35 +197,35 @@ def _source() -> rx.Component:
     )
 
 
-def _job(job: rx.Var[HistoryRow]) -> rx.Component:
-    key = job["id"].to_string()
-    changes = rx.cond(
-        job["has_plan"],
-        plan_counts(job),
-        rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why"),
-    )
-    return rx.el.tr(
-        cell(
-            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload")), class_name="ry-row c6"),
-            class_name="n-a",
-        ),
-        cell(job_badge(job["status"].to(str)), class_name="n-b"),
-        cell(changes, class_name="n-c ry-rest"),
-        cell(
-            rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono"),
-            class_name="mut hide-s hide-m",
-        ),
-        cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
-        cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
-        role="row",
-        key=key,
-        custom_attrs={"data-status": job["status"]},
-    )
+def _number(job: rx.Var[HistoryRow]) -> rx.Component:
+    return rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload")), class_name="ry-row c6")
+
+
+def _result(job: rx.Var[HistoryRow]) -> rx.Component:
+    why = rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why")
+    return rx.cond(job["has_plan"], plan_counts(job), why)
+
+
+def _revision(job: rx.Var[HistoryRow]) -> rx.Component:
+    return rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono")
+
+
+HISTORY = (
+    Column("Job", _number, "n-a"),
+    Column("Status", lambda job: job_badge(job["status"].to(str)), "n-b"),
+    Column("Result", _result, "n-c ry-rest"),
+    Column("Revision", _revision, "mut hide-s hide-m"),
+    Column("Time", lambda job: since(job["since"].to(str), job["until"].to(str)), "r num n-d"),
+    Column("When", moment("created_at", clock_time), "r mut num hide-s"),
+)
+
+
+def _status(job: rx.Var[HistoryRow]) -> dict[str, Any]:
+    return {"data-status": job["status"]}
 
 
 def _history() -> rx.Component:
-    labels = (("Job", ""), ("Status", ""), ("Result", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
-    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job), class_name="ry-history")
+    rows = rows_table("History", HISTORY, ModulesState.history, _status, class_name="ry-history")
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )

@@ -13,6 +13,7 @@ from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
+from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table
 
 State = RunnerState
@@ -111,25 +112,31 @@ def strip() -> rx.Component:
     )
 
 
-def _instance(row: Any) -> rx.Component:
-    used = State.pulses[row["id"].to(str)]["used"]
-    is_there = row["status"] != "OFFLINE"
-    session = rx.cond(
-        is_there,
+def _is_there(row: Any) -> Any:
+    return row["status"] != "OFFLINE"
+
+
+def _session(row: Any) -> rx.Component:
+    return rx.cond(
+        _is_there(row),
         rx.fragment("since ", clock_time(row["connected_at"]), ", epoch ", row["epoch"]),
         rx.fragment("ended, epoch ", row["epoch"]),
     )
-    return rx.el.tr(
-        cell(rx.el.b(row["name"], style={"font_weight": "500"}), class_name="n-a"),
-        cell(rx.el.span(row["host"], class_name="ry-mono"), class_name="mut hide-s"),
-        cell(row["engines"], class_name="mut n-c wrap"),
-        cell(row["isolation"], class_name="mut hide-s hide-n wrap"),
-        cell(runner_badge(row["status"]), class_name="n-b"),
-        cell(load(used, rx.cond(is_there, row["capacity"], 0), row["status"]), class_name="n-d"),
-        cell(session, class_name="mut num hide-s wrap"),
-        role="row",
-        key=row["id"],
-    )
+
+
+def _load(row: Any) -> rx.Component:
+    return load(State.pulses[row["id"].to(str)]["used"], rx.cond(_is_there(row), row["capacity"], 0), row["status"])
+
+
+INSTANCES = (
+    Column("Instance", lambda row: rx.el.b(row["name"], style={"font_weight": "500"}), "n-a"),
+    Column("Host", mono("host"), "mut hide-s"),
+    Column("Engines", "engines", "mut n-c wrap"),
+    Column("Jobs run in", "isolation", "mut hide-s hide-n wrap"),
+    Column("Status", lambda row: runner_badge(row["status"]), "n-b"),
+    Column("Load", _load, "n-d"),
+    Column("Session", _session, "mut num hide-s wrap"),
+)
 
 
 def _instance_error(row: Any) -> rx.Component:
@@ -145,16 +152,7 @@ def _instance_error(row: Any) -> rx.Component:
 
 def instances() -> rx.Component:
     """The processes of this runner, with what they last complained about."""
-    columns = (
-        ("Instance", ""),
-        ("Host", ""),
-        ("Engines", ""),
-        ("Jobs run in", "hide-n"),
-        ("Status", ""),
-        ("Load", ""),
-        ("Session", ""),
-    )
-    rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
+    rows = rows_table("Instances", INSTANCES, State.instances, unmarked)
     nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
     return titled_panel(
         "Instances",

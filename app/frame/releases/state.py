@@ -5,9 +5,8 @@ from typing import TypedDict
 import reflex as rx
 
 from app.frame.releases.files import RunnerFile, files_of
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.frame.versions import latest, published
-from app.project.errors import AppError
 from app.project.runtime import runtime
 from app.project.store import OrgStore
 
@@ -88,10 +87,7 @@ class ReleaseNotesState(AppState, rx.State):
     async def show(self, version: str) -> rx.event.EventSpec | None:
         """Open the notes of a version; the newest when none is named."""
         who = await self._who()
-        try:
-            store = await runtime().hub.open(who.org_id, await who._must_session())
-        except AppError as error:
-            return say_error(error)
+        store = await runtime().hub.open(who.org_id, await who._must_session())
         releases = releases_of(store)
         if not releases:
             return rx.toast.info("No release has been published yet.")

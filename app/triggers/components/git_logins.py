@@ -9,12 +9,12 @@ from app.triggers.view.git_logins import ME, LoginView, MemberChoice
 from app.ui.button import act_button, plain_button
 from app.ui.choice import choice
 from app.ui.copy import copy_button
-from app.ui.dialog import alert, dialog_acts, question
+from app.ui.dialog import alert, dialog_acts
 from app.ui.feedback import empty
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
-from app.ui.resource import Act, Column, row_menu, waiting_table
+from app.ui.resource import Act, Column, removal, row_menu, waiting_table
 from app.ui.sheet import form_sheet
 
 State = GitLoginsState
@@ -81,12 +81,5 @@ def login_dialogs() -> list[rx.Component]:
             is_open=State.comment != "",
             on_escape=State.close_comment,
         ),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Unlink ", State.removing, "?"),
-            text="Comments of this account are no longer commands.",
-            act="Unlink",
-            on_act=State.remove,
-            on_keep=State.keep,
-        ),
+        removal(State, "Unlink", "Comments of this account are no longer commands.", "Unlink"),
     ]

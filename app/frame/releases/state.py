@@ -9,6 +9,7 @@ from app.frame.session import AppState
 from app.frame.versions import latest, published
 from app.project.runtime import runtime
 from app.project.store import OrgStore
+from app.ui.reader import read
 
 
 class ReleaseItem(TypedDict):
@@ -43,16 +44,15 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
     newest = latest(rows)
     counts = (store.facets.get("counts") or {}).get("version") or {}
     return [
-        {
-            "version": str(row["version"]),
-            "runner_count": str(counts.get(str(row["version"])) or ""),
-            "published_at": str(row.get("published_at") or ""),
-            "is_latest": row["version"] == newest,
-            "is_breaking": bool(row.get("is_breaking")),
-            "channel": str(row.get("channel") or "stable"),
-            "notes": str(row.get("notes") or "No notes were written for this version."),
-            "files": files_of(row),
-        }
+        read(
+            ReleaseItem,
+            row,
+            runner_count=counts.get(str(row["version"])),
+            is_latest=row["version"] == newest,
+            channel=row.get("channel") or "stable",
+            notes=row.get("notes") or "No notes were written for this version.",
+            files=files_of(row),
+        )
         for row in published(rows)
     ]
 

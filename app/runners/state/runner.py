@@ -32,34 +32,13 @@ from app.runners.view.detail import (
 )
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
+from app.ui.reader import read
 from app.ui.words import parse_time
 
 JOBS_SHOWN = 8
 RUNNING = ("CLAIMED", "PROCESSING")
 SETTINGS = ("allow_multiple_instances", "is_assigned_to_all_modules")
-NOBODY: RunnerRow = {
-    "id": "",
-    "name": "",
-    "type": "",
-    "region": "",
-    "labels": [],
-    "status": "OFFLINE",
-    "is_asleep": False,
-    "is_starting": False,
-    "is_silent": False,
-    "why": "",
-    "health": [],
-    "version": "",
-    "is_outdated": False,
-    "created_at": "",
-    "facts": "",
-    "instance_count": 0,
-    "is_shared": False,
-    "is_disabled": False,
-    "is_draining": False,
-    "is_cloud": False,
-    "action": "",
-}
+NOBODY: RunnerRow = read(RunnerRow, {}, status="OFFLINE")
 
 
 class RunnerJob(JobRow):

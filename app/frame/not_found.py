@@ -1,5 +1,7 @@
 """The page of addresses that lead nowhere."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.card import card
@@ -11,7 +13,7 @@ from app.ui.button import act_button, link_button
 TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
 
 
-def _back(**props: object) -> rx.Component:
+def _back(**props: Any) -> rx.Component:
     button = act_button("Go to the runners", tab_index=-1, **props)
     return rx.el.a(button, href="/dashboard/runners")
 

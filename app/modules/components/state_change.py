@@ -1,5 +1,7 @@
 """The dialog that changes a module's state."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import may
@@ -21,7 +23,7 @@ def change_button() -> rx.Component:
 
 
 def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:
-    key, props = f"change-{name}", {"class_name": "ry-mono", "custom_attrs": {"spellCheck": "false"}}
+    key, props = f"change-{name}", dict[str, Any](class_name="ry-mono", custom_attrs={"spellCheck": "false"})
     props |= {"id": key, "name": name, "placeholder": hint, "required": is_needed}
     control = rx.text_area(rows="3", **props) if is_long else rx.input(auto_complete="off", **props)
     return dialog_field(key, label, control)

@@ -246,7 +246,7 @@ class RunnerActionState(AppState, rx.State):
     async def _deploy(self) -> rx.event.EventSpec | None:
         worker = await self._worker(self.worker_id) or {}
         where = {"p_cloud_identity": worker.get("cloud_identity_id"), "p_region": worker.get("region")}
-        args = {"p_org": await self._org_id(), "p_name": worker.get("name"), **where, "p_options": {}}
+        args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": worker.get("name"), **where, "p_options": {}}
         return await self._act("deploy_worker", args, f"Deploying {self.worker_name}", "It takes about two minutes.")
 
     @rx.event

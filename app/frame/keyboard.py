@@ -26,10 +26,7 @@ KEYS = (
 def keyboard_help() -> rx.Component:
     """A native dialog, so that no server is needed to open and close it."""
     rows = [
-        rx.fragment(
-            rx.el.dt(*[rx.el.kbd(key, class_name="rt-Kbd") for key in keys.split()]),
-            rx.el.dd(what),
-        )
+        rx.fragment(rx.el.dt(*[rx.el.kbd(key, class_name="rt-Kbd") for key in keys.split()]), rx.el.dd(what))
         for keys, what in KEYS
     ]
     return rx.el.dialog(

@@ -100,9 +100,7 @@ def head(
 ) -> rx.Component:
     """Write a page's title, its one sentence, and its actions."""
     return rx.el.div(
-        rx.el.div(rx.el.h1(title), rx.el.p(text)),
-        rx.el.div(*actions, class_name="ry-acts"),
-        class_name="ry-head",
+        rx.el.div(rx.el.h1(title), rx.el.p(text)), rx.el.div(*actions, class_name="ry-acts"), class_name="ry-head"
     )
 
 

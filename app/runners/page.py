@@ -37,9 +37,7 @@ def _head() -> rx.Component:
         class_name="hide-s",
     )
     events = rx.link(
-        plain_button(icon("history"), "Events", tab_index=-1),
-        href="/dashboard/events",
-        class_name="hide-s",
+        plain_button(icon("history"), "Events", tab_index=-1), href="/dashboard/events", class_name="hide-s"
     )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(

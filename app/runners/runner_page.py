@@ -45,11 +45,7 @@ def _actions() -> rx.Component:
         width="210px",
     )
     acts = rx.el.div(
-        rx.cond(SessionState.can_admin, edit),
-        drain,
-        rx.cond(has_token, rotate),
-        menu,
-        class_name="ry-acts",
+        rx.cond(SessionState.can_admin, edit), drain, rx.cond(has_token, rotate), menu, class_name="ry-acts"
     )
     return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts)
 

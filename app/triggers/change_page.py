@@ -95,9 +95,7 @@ def _modules() -> rx.Component:
     note = rx.el.p(Change["note"], class_name="ry-pb t-amb", custom_attrs={"data-testid": "change-note"})
     return rx.el.section(
         rx.el.div(
-            rx.el.h2("Modules"),
-            result_mark(Change["state"].to(str), Change["description"]),
-            class_name="ry-ph wrap",
+            rx.el.h2("Modules"), result_mark(Change["state"].to(str), Change["description"]), class_name="ry-ph wrap"
         ),
         rx.cond(Change["note"] != "", note),
         rx.cond(rows.length() > 0, rows_table("Modules", COLUMNS, rows, _mark, key="path"), none),

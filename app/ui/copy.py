@@ -14,10 +14,7 @@ def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:
 
 
 def copy_button(
-    text: rx.Var[str] | str,
-    label: str,
-    on_copy: rx.event.EventType[()] | None = None,
-    owner: rx.Var[str] | str = "",
+    text: rx.Var[str] | str, label: str, on_copy: rx.event.EventType[()] | None = None, owner: rx.Var[str] | str = ""
 ) -> rx.Component:
     """Copy a text to the clipboard; runyard.js does it and shows 'Copied' for a moment.
 
@@ -39,10 +36,7 @@ def copy_icon(
 
 
 def code_block(
-    text: rx.Var[str] | str,
-    label: str,
-    on_copy: rx.event.EventType[()] | None = None,
-    owner: rx.Var[str] | str = "",
+    text: rx.Var[str] | str, label: str, on_copy: rx.event.EventType[()] | None = None, owner: rx.Var[str] | str = ""
 ) -> rx.Component:
     """Show a command as plain text with a copy button; `owner` as for copy_button."""
     shown = secret(owner, text) if isinstance(owner, rx.Var) else text

@@ -27,10 +27,7 @@ def empty(
 
 
 def failed(
-    title: rx.Var[str] | str,
-    problem: rx.Var[str],
-    hint: rx.Var[str],
-    on_retry: rx.event.EventType[()],
+    title: rx.Var[str] | str, problem: rx.Var[str], hint: rx.Var[str], on_retry: rx.event.EventType[()]
 ) -> rx.Component:
     """Explain what happened and what was not harmed, and offer to try again."""
     return rx.el.div(
@@ -38,8 +35,7 @@ def failed(
         rx.el.b(title),
         rx.el.p(problem, " ", hint),
         rx.el.div(
-            plain_button(icon("refresh-cw"), "Try again", on_click=on_retry, custom_attrs=RETRY),
-            class_name="ry-acts",
+            plain_button(icon("refresh-cw"), "Try again", on_click=on_retry, custom_attrs=RETRY), class_name="ry-acts"
         ),
         class_name="ry-empty",
         role="alert",

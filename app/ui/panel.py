@@ -31,9 +31,7 @@ def titled_panel(title: str, aside: Any = None, *children: Any, **props: Any) ->
 def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
     """The body, or what went wrong while it was loaded."""
     return rx.cond(
-        state.problem != "",
-        failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load),
-        body,
+        state.problem != "", failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load), body
     )
 
 

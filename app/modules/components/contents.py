@@ -115,9 +115,7 @@ def resources() -> rx.Component:
     return titled_panel(
         "Resources",
         rx.fragment(
-            rx.el.span(many, class_name="mut num"),
-            rx.el.span(class_name="grow"),
-            rx.cond(found.total > 0, _filter()),
+            rx.el.span(many, class_name="mut num"), rx.el.span(class_name="grow"), rx.cond(found.total > 0, _filter())
         ),
         rx.cond(found.total > 0, listed, none),
         custom_attrs={"data-testid": "resources"},
@@ -210,7 +208,4 @@ def locks() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
     )
-    return rx.fragment(
-        rx.cond(State.lock.by != "", person),
-        rx.cond(State.lock.is_held, _engine_lock()),
-    )
+    return rx.fragment(rx.cond(State.lock.by != "", person), rx.cond(State.lock.is_held, _engine_lock()))

@@ -173,8 +173,7 @@ def _drift_note() -> rx.Component:
 def _pair(pair: rx.Var[Pair]) -> rx.Component:
     quiet = (pair["value"] == "None") | (pair["value"] == "Not pinned")
     return rx.fragment(
-        rx.el.dt(pair["label"]),
-        rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks")),
+        rx.el.dt(pair["label"]), rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks"))
     )
 
 
@@ -188,11 +187,7 @@ def _source() -> rx.Component:
         "Source",
         (rx.el.span(class_name="grow"), _edit("Edit", "pencil")),
         rx.el.div(
-            rx.el.dl(
-                rx.foreach(Module["source_rows"].to(list[Pair]), _pair),
-                class_name="ry-dl",
-            ),
-            class_name="ry-pb",
+            rx.el.dl(rx.foreach(Module["source_rows"].to(list[Pair]), _pair), class_name="ry-dl"), class_name="ry-pb"
         ),
     )
 
@@ -304,9 +299,7 @@ def _state() -> rx.Component:
         "State versions",
         (rx.el.span(class_name="grow"), rx.cond(state.is_locked, locked, change_button())),
         rx.cond(
-            state.versions.length() > 0,
-            rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"),
-            none,
+            state.versions.length() > 0, rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"), none
         ),
     )
 

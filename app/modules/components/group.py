@@ -115,11 +115,7 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))))
     last = rx.cond(module["job"] != "", rx.el.small(job, ended))
     return rx.el.li(
-        icon("box", class_name="mut"),
-        rx.el.div(path, last, class_name="grow"),
-        drift,
-        badge,
-        key=module["path"],
+        icon("box", class_name="mut"), rx.el.div(path, last, class_name="grow"), drift, badge, key=module["path"]
     )
 
 

@@ -126,10 +126,7 @@ def module_picker(chosen: rx.Var[str]) -> rx.Component:
     return rx.el.details(
         rx.el.summary(
             icon("folder-tree", class_name="mut"),
-            rx.el.span(
-                rx.cond(chosen != "", chosen, "Choose a module"),
-                class_name="ry-mono grow ry-el",
-            ),
+            rx.el.span(rx.cond(chosen != "", chosen, "Choose a module"), class_name="ry-mono grow ry-el"),
             icon("chevrons-up-down", class_name="mut"),
             class_name="rt-SelectTrigger rt-r-size-2 rt-variant-surface ry-picker",
         ),

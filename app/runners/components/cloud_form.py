@@ -87,13 +87,7 @@ def _form() -> rx.Component:
         _check(),
         rx.el.div(
             name_field(),
-            _select(
-                "Size",
-                sizes,
-                State.size,
-                State.set_size,
-                "One job per task: jobs are not isolated on Fargate.",
-            ),
+            _select("Size", sizes, State.size, State.set_size, "One job per task: jobs are not isolated on Fargate."),
             class_name="ry-two",
         ),
         path_field(),
@@ -131,9 +125,7 @@ def _step(step: Any) -> rx.Component:
     took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]))
     is_ahead = step["status"] == "PENDING"
     return rx.el.li(
-        mark,
-        rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")),
-        rx.el.span(took, class_name="mut num"),
+        mark, rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")), rx.el.span(took, class_name="mut num")
     )
 
 
@@ -174,16 +166,9 @@ def cloud_tab() -> rx.Component:
         "cloud",
         "No cloud identity yet",
         "A cloud identity names an AWS role and the regions to deploy runners in.",
-        rx.link(
-            plain_button("Add a cloud identity"),
-            href="/dashboard/settings/cloud-identities",
-        ),
+        rx.link(plain_button("Add a cloud identity"), href="/dashboard/settings/cloud-identities"),
     )
-    return rx.cond(
-        State.identities.length() == 0,
-        none,
-        rx.fragment(_form(), rx.cond(State.job_id > 0, _following())),
-    )
+    return rx.cond(State.identities.length() == 0, none, rx.fragment(_form(), rx.cond(State.job_id > 0, _following())))
 
 
 def cloud_footer() -> rx.Component:

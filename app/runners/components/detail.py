@@ -103,9 +103,7 @@ def strip() -> rx.Component:
                 class_name="ry-area-box",
             ),
             rx.el.div(
-                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span),
-                rx.el.span("now"),
-                class_name="ry-axis num",
+                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span), rx.el.span("now"), class_name="ry-axis num"
             ),
             class_name="ry-pb",
         ),

@@ -32,9 +32,7 @@ def _chip(facet: str, label: str) -> rx.Component:
     chosen = RunnersState.chosen_words[facet].to(str)
     is_set = chosen != ""
     face = rx.cond(
-        is_set,
-        rx.fragment(rx.el.em(label), chosen, icon("chevron-down", "xs")),
-        rx.fragment(icon("plus", "xs"), label),
+        is_set, rx.fragment(rx.el.em(label), chosen, icon("chevron-down", "xs")), rx.fragment(icon("plus", "xs"), label)
     )
     clear = rx.dropdown_menu.item("Clear", on_select=RunnersState.clear_facet(facet))
     nothing: Any = rx.dropdown_menu.item("None of your runners has one", disabled=True)

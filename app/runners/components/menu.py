@@ -53,10 +53,7 @@ def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
 def _menu(row: Any, latest: rx.Var[str]) -> rx.Component:
     return dropdown(
         icon_button(
-            "ellipsis",
-            "More actions for " + row["name"].to(str),
-            title="More actions",
-            custom_attrs={"data-menu": ""},
+            "ellipsis", "More actions for " + row["name"].to(str), title="More actions", custom_attrs={"data-menu": ""}
         ),
         *menu_items(row, latest),
         width="210px",

@@ -76,10 +76,7 @@ def assignments() -> rx.Component:
                 State.row["is_shared"],
                 rx.el.li(rx.el.span("Every module of every organisation", class_name="mut")),
                 _switch(
-                    "All modules",
-                    "Serves every path when nothing nearer does",
-                    State.serves_all,
-                    State.set_serves_all,
+                    "All modules", "Serves every path when nothing nearer does", State.serves_all, State.set_serves_all
                 ),
             ),
             class_name="ry-list",

@@ -120,21 +120,14 @@ def _labels(row: Any) -> rx.Component:
 
 def _version(row: Any) -> rx.Component:
     outdated = rx.el.span(
-        row["version"],
-        icon("circle-arrow-up"),
-        class_name="ry-old",
-        title="Older than " + SessionState.latest_version,
+        row["version"], icon("circle-arrow-up"), class_name="ry-old", title="Older than " + SessionState.latest_version
     )
     return rx.cond(row["is_outdated"], outdated, rx.el.span(row["version"]))
 
 
 @rx.memo
 def runner_row(
-    row: rx.Var[RunnerRow],
-    pulse: rx.Var[Pulse],
-    flash: rx.Var[str],
-    is_opened: rx.Var[bool],
-    is_selected: rx.Var[bool],
+    row: rx.Var[RunnerRow], pulse: rx.Var[Pulse], flash: rx.Var[str], is_opened: rx.Var[bool], is_selected: rx.Var[bool]
 ) -> rx.Component:
     """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
@@ -241,12 +234,7 @@ def runners_table() -> rx.Component:
     return rx.el.section(
         rx.cond(
             RunnersState.problem != "",
-            failed(
-                "Runners could not be loaded",
-                RunnersState.problem,
-                RunnersState.problem_hint,
-                RunnersState.load,
-            ),
+            failed("Runners could not be loaded", RunnersState.problem, RunnersState.problem_hint, RunnersState.load),
             rx.cond(has_table, rx.fragment(bulk_bar(), held, _pager()), _nothing()),
         ),
         class_name="ry-panel",

@@ -139,9 +139,7 @@ def _removing() -> rx.Component:
 def _new_codes() -> rx.Component:
     """The recovery codes, this once."""
     shown = rx.el.ul(
-        rx.foreach(State.codes, rx.el.li),
-        class_name="ry-mono ry-codes",
-        custom_attrs={"data-testid": "recovery-codes"},
+        rx.foreach(State.codes, rx.el.li), class_name="ry-mono ry-codes", custom_attrs={"data-testid": "recovery-codes"}
     )
     return secret_dialog(
         owner=State.codes.join("\n"),

@@ -9,13 +9,7 @@ from app.frame.session import ShownSecret
 from app.live.item_form import ItemForm
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.settings.view.service_accounts import (
-    AccountView,
-    TrustView,
-    build_view,
-    check_form,
-    new_trust,
-)
+from app.settings.view.service_accounts import AccountView, TrustView, build_view, check_form, new_trust
 from wire.tokens import SERVICE_ACCOUNT, NewToken, make_token
 
 MOST_TRUSTS = 10

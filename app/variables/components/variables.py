@@ -49,9 +49,7 @@ class SealedValue(rx.Component):
 def _name(row: rx.Var[VariableView]) -> rx.Component:
     mark = rx.el.span(icon("triangle-alert", class_name="t-amber"), title=row["warning"].to(str))
     return rx.el.span(
-        rx.el.span(row["name"], class_name="ry-mono"),
-        rx.cond(row["warning"] != "", mark),
-        class_name="ry-row c6",
+        rx.el.span(row["name"], class_name="ry-mono"), rx.cond(row["warning"] != "", mark), class_name="ry-row c6"
     )
 
 

@@ -1,1 +1,1 @@
-"""What a program that acts for a member may do: look and plan."""
+"""Tools for a program that acts for a member: it looks and plans."""

@@ -13,7 +13,7 @@ from cli.errors import Refused, Usage
 from cli.jobs.follow import ENDS, log_days, shown
 from cli.jobs.keyed import call_keyed
 
-# A model reads all of an answer: what is longer is cut, and says so.
+# A model reads all of an answer: longer ones are cut, with a note at their end.
 LONGEST = 20_000
 MOST_ROWS = 50
 CHUNKS = 100

@@ -41,7 +41,7 @@ def serve(here: Here) -> None:
                     text = json.dumps(tool(**given), ensure_ascii=False, indent=1)
             except CommandError as error:
                 raise ToolError(str(error)) from error
-            cut = f"\n… {len(text) - LONGEST} more characters; ask for less." if len(text) > LONGEST else ""
+            cut = f"\n… {len(text) - LONGEST} more characters; ask for a part of it." if len(text) > LONGEST else ""
             return f"{NOTICE}\n{text[:LONGEST]}{cut}"
 
         return answer

@@ -63,6 +63,10 @@ begin
     perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
+  if exists (select from private.ended_slugs as e where e.slug = lower(trim(p_slug))) then
+    perform private.fail('RY409', format('The short name "%s" belonged to an organisation that was deleted.', p_slug),
+      'Choose another one: clouds may still trust tokens with this name.');
+  end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
@@ -141,10 +145,8 @@ begin
   -- The organisation's own log is removed with it: the installation keeps this one.
   perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
     jsonb_build_object('by', private.caller_label(p_org)));
-  -- The short name is free again at once.
-  update public.organizations set
-    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
-  where id = p_org;
+  insert into private.ended_slugs (slug) values (v_org.slug);
+  update public.organizations set deleted_at = now() where id = p_org;
   update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
   delete from public.invitations where org_id = p_org;
   delete from public.memberships where org_id = p_org;

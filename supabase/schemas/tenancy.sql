@@ -133,6 +133,13 @@ comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
+create table private.ended_slugs (slug text primary key, ended_at timestamptz not null default now());
+alter table private.ended_slugs enable row level security;
+comment on table private.ended_slugs is
+  'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
+comment on column private.ended_slugs.slug is 'The short name.';
+comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
+
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -427,6 +434,13 @@ begin
 end;
 $$;
 
+-- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
+create function private.through() returns text
+language sql stable set search_path = '' as $$
+  select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
+    = 'agent' then ' through an agent' else '' end
+$$;
+
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
@@ -438,7 +452,7 @@ begin
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller),
     case private.caller_kind() when 'service_account' then (private.acting_account()).name
-      when 'user' then v_caller::pg_catalog.text end, 'system');
+      when 'user' then v_caller::pg_catalog.text end, 'system') || private.through();
 end;
 $$;
 

@@ -131,22 +131,19 @@ $$;
 -- ## callers
 
 -- The claims of the caller's token, or null outside of a request.
-create function private.jwt() returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.jwt() returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
 end;
 $$;
 
 -- For how long a runner that sends no heartbeat is alive, and keeps its jobs.
-create function private.lease() returns interval
-language sql immutable set search_path = '' as $$
+create function private.lease() returns interval language sql immutable set search_path = '' as $$
   select interval '60 seconds'
 $$;
 
 -- The signed-in user's id (for a runner: the runner's id).
-create function private.caller_id() returns uuid
-language plpgsql stable set search_path = '' as $$
+create function private.caller_id() returns uuid language plpgsql stable set search_path = '' as $$
 begin
   return (private.jwt() ->> 'sub')::pg_catalog.uuid;
 end;
@@ -154,8 +151,7 @@ $$;
 grant execute on function private.caller_id to authenticated, worker;
 
 -- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
-create function private.caller_address() returns inet
-language plpgsql stable set search_path = '' as $$
+create function private.caller_address() returns inet language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -173,8 +169,7 @@ $$;
 -- ## checks
 
 -- Whether every label reads like "gpu" or "gpu=true"; 32 at most, of 1,000 characters in all.
-create function private.is_label_list(p_labels text[]) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_label_list(p_labels text[]) returns boolean language sql immutable set search_path = '' as $$
   -- A thousand characters in all: they are part of the key of a lane, and an index has no room for much more.
   select cardinality(p_labels) <= 32 and length(array_to_string(p_labels, '')) <= 1000 and not exists (
     select from unnest(p_labels) as l (label)
@@ -183,20 +178,17 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The labels without repeats, in order, so that equal sets are equal arrays.
-create function private.sorted_labels(p_labels text[]) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.sorted_labels(p_labels text[]) returns text[] language sql immutable set search_path = '' as $$
   select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
 $$;
 
 -- Whether a text is a path such as platform/network: lower case, at most 20 parts.
-create function private.is_path(p_path text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_path(p_path text) returns boolean language sql immutable set search_path = '' as $$
   select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
 $$;
 
 -- All paths at or above a path, from "" (everything) down to the path itself.
-create function private.path_prefixes(p_path text) returns text[]
-language plpgsql immutable set search_path = '' as $$
+create function private.path_prefixes(p_path text) returns text[] language plpgsql immutable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := array[''];
   v_prefix pg_catalog.text;
@@ -231,8 +223,7 @@ end;
 $$;
 
 -- A JSON list of strings as text[]; anything else as an empty list.
-create function private.text_list(p_value jsonb) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.text_list(p_value jsonb) returns text[] language sql immutable set search_path = '' as $$
   select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
 $$;
 
@@ -255,8 +246,7 @@ end;
 $$;
 
 -- Keeps updated_at true on every update.
-create function private.touch_updated_at() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.touch_updated_at() returns trigger language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
   return new;
@@ -266,8 +256,7 @@ $$;
 -- ## versions
 
 -- A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.
-create function private.version_key(p_version text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.version_key(p_version text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_match pg_catalog.text[];
   v_pre pg_catalog.text;
@@ -338,8 +327,7 @@ end;
 $$;
 
 -- Asks a runner for a heartbeat at once, because there is something for it to learn.
-create function private.wake_worker(p_worker uuid) returns void
-language sql set search_path = '' as $$
+create function private.wake_worker(p_worker uuid) returns void language sql set search_path = '' as $$
   select private.wake('worker:' || p_worker, 'directive', '{}')
 $$;
 
@@ -362,8 +350,7 @@ end;
 $$;
 
 -- Rings the organisation's pages for a changed row of an unpublished table.
-create function private.wake_for_row() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.wake_for_row() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
@@ -430,8 +417,7 @@ comment on function private.rate_limit is
 grant execute on function private.rate_limit to service_role;
 
 -- Refuses a time zone that is not known by its name.
-create function private.check_zone(p_zone text) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_zone(p_zone text) returns void language plpgsql stable set search_path = '' as $$
 begin
   -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
   if p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)
@@ -498,8 +484,7 @@ end;
 $$;
 
 -- The same for one state.
-create function private.lock_state(p_org uuid, p_state uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_state(p_org uuid, p_state uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
   if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
@@ -530,8 +515,7 @@ end;
 $$;
 
 -- Serialises what happens to the queues of these jobs' states.
-create function private.lock_job_states(p_jobs bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_job_states(p_jobs bigint[]) returns void language plpgsql set search_path = '' as $$
 begin
   perform private.lock_states(q.org_id, q.states) from (
     select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
@@ -541,32 +525,28 @@ end;
 $$;
 
 -- Serialises every change of an organisation's dependencies. Taken before routing and states.
-create function private.lock_dependencies(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_dependencies(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
 end;
 $$;
 
 -- Lets one caller at a time change the variables of a path, so that versions count without gaps.
-create function private.lock_variables(p_org uuid, p_path text) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_variables(p_org uuid, p_path text) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
 end;
 $$;
 
 -- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_set(p_set uuid) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
 end;
 $$;
 
 -- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.try_lock_set(p_set uuid) returns boolean language plpgsql set search_path = '' as $$
 begin
   return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
 end;
@@ -599,7 +579,6 @@ create table private.delegations (
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
-comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
@@ -713,8 +692,6 @@ create table private.ended_slugs (slug text primary key, ended_at timestamptz no
 alter table private.ended_slugs enable row level security;
 comment on table private.ended_slugs is
   'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
-comment on column private.ended_slugs.slug is 'The short name.';
-comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
 
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -1134,8 +1111,6 @@ grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
-comment on column public.team_members.team_id is 'The team.';
-comment on column public.team_members.added_at is 'When the member joined the team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
 
@@ -1164,7 +1139,6 @@ create policy "Members see who has which role where" on public.role_bindings
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
-comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
 create trigger wake after insert or update or delete on public.role_bindings
   for each row execute function private.wake_for_row();
@@ -1643,7 +1617,6 @@ create table private.installation (
 );
 alter table private.installation enable row level security;
 comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.is_only is 'So that there is one row.';
 comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
 insert into private.installation default values;
 
@@ -1744,8 +1717,7 @@ comment on function private.update_organization is
 grant execute on function private.update_organization to authenticated;
 
 -- Refuses to remove an organisation that still has something of its own.
-create function private.refuse_contents(p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_contents(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
   v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
@@ -1949,8 +1921,7 @@ end;
 $$;
 
 -- Refuses to leave an organisation without an owner.
-create function private.keep_an_owner(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
   if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
     perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
@@ -2049,7 +2020,6 @@ comment on table public.cloud_identities is
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
-comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.cloud_identities
@@ -2180,9 +2150,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
-comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 
 create function private.start_device_login(
@@ -2207,8 +2175,7 @@ comment on function private.start_device_login is
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
-create function private.refuse_personal_token() returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_personal_token() returns void language plpgsql stable set search_path = '' as $$
 begin
   if private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'A personal token creates no other login and no other token.',
@@ -2238,8 +2205,7 @@ end;
 $$;
 
 -- PostgREST answers with this status and commits.
-create function private.no_device_login() returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.no_device_login() returns jsonb language plpgsql set search_path = '' as $$
 begin
   perform set_config('response.status', '404', true);
   return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
@@ -2532,8 +2498,7 @@ comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
 -- The mode in which plans of a repository are applied; null where another place sets it.
-create function private.is_apply_mode(p_mode text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_apply_mode(p_mode text) returns boolean language sql immutable set search_path = '' as $$
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
 $$;
 
@@ -2603,7 +2568,6 @@ alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
 comment on table public.modules is
   'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
-comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
@@ -2613,8 +2577,6 @@ comment on column public.modules.backend is
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
-comment on column public.modules.labels is 'Labels that a runner must have to run its jobs.';
-comment on column public.modules.runner_instance_name is 'Pins jobs to the runner instance of this name.';
 comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
 comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
 comment on column public.modules.approval_timeout_seconds is
@@ -2632,8 +2594,7 @@ create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 -- Refuses a module whose fields are out of range.
-create function private.check_module_row() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
 begin
   if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name
     or length(new.description) > 2000
@@ -2665,8 +2626,7 @@ create trigger wake after insert or delete or update of description, source_kind
 -- ## checks of what people write
 
 -- Refuses hooks with unknown names or that are not scripts.
-create function private.check_hooks(p_hooks jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_hooks(p_hooks jsonb) returns void language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
@@ -2680,8 +2640,7 @@ $$;
 
 -- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
-create function private.check_address(p_url text) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_address(p_url text) returns void language plpgsql immutable set search_path = '' as $$
 begin
   if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
     '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
@@ -2744,8 +2703,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
-create function private.ensure_groups(p_org uuid, p_path text) returns uuid
-language plpgsql set search_path = '' as $$
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
 begin
   if not coalesce(private.is_path(p_path), false) then
     perform private.fail('RY422', format('"%s" is not a path.', p_path),
@@ -2778,8 +2736,6 @@ grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
-comment on column public.module_locks.reason is 'Why, shown with each refusal.';
-comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
 
@@ -2978,8 +2934,7 @@ comment on function private.unlock_module is 'Takes a member''s lock off a modul
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
-create function private.repository_key(p_url text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
     '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');
@@ -3063,8 +3018,6 @@ comment on column public.workers.is_shared is
 comment on column public.workers.type is 'How it came to be.';
 comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
 comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' heartbeats.';
-comment on column public.workers.status_reason is 'Why it has that status, in words.';
-comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is
@@ -3079,7 +3032,6 @@ comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is 
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-comment on column public.workers.never_contacted is 'Whether it has never connected.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
@@ -3117,7 +3069,6 @@ comment on table public.worker_instances is
   'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
   'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
-comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
@@ -3138,8 +3089,7 @@ end;
 $$;
 
 -- Tells a runner's instances how many jobs it may run now.
-create function private.refresh_slots(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_slots(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
   where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
@@ -3201,7 +3151,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 
 -- Writes one event of a runner.
 create function private.record_worker_event(
@@ -3363,16 +3312,14 @@ grant execute on function private.path_runners to authenticated;
 
 -- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
 -- null.
-create function private.degraded_words(p_worker uuid) returns text
-language sql stable set search_path = '' as $$
+create function private.degraded_words(p_worker uuid) returns text language sql stable set search_path = '' as $$
   select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
   where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
 $$;
 
 -- Writes a runner's status where it has changed, with an event. Nothing is written otherwise.
-create function private.refresh_worker_status(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_worker_status(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
   v_new pg_catalog.record;
@@ -3427,8 +3374,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The newest stable release that was not withdrawn.
-create function private.latest_version() returns text
-language plpgsql stable set search_path = '' as $$
+create function private.latest_version() returns text language plpgsql stable set search_path = '' as $$
 begin
   return (
     select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
@@ -3570,8 +3516,7 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
-comment on column public.provision_jobs.id is
-  'Internal: calls, folders and containers have it. People see the number.';
+comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.module_path is
@@ -3581,7 +3526,6 @@ comment on column public.provision_jobs.target_worker_id is
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
-comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
@@ -3614,7 +3558,6 @@ comment on column public.provision_jobs.log_day is
   'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
@@ -3624,8 +3567,7 @@ comment on column public.provision_jobs.started_at is 'When that attempt reporte
 
 -- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
 -- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
-create function private.job_counter(p_org uuid) returns regclass
-language plpgsql set search_path = '' as $$
+create function private.job_counter(p_org uuid) returns regclass language plpgsql set search_path = '' as $$
 declare
   v_name pg_catalog.text := 'private.job_numbers_' || translate(p_org::pg_catalog.text, '-', '_');
 begin
@@ -3639,8 +3581,7 @@ begin
 end;
 $$;
 
-create function private.make_job_counter() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.make_job_counter() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.job_counter(new.id);
   return null;
@@ -3651,8 +3592,7 @@ create trigger make_job_counter after insert on public.organizations
 
 -- Numbers a new job: the apply that follows a plan has the plan's number, every other job the next one. A second apply
 -- of the same plan and a retry are runs of their own.
-create function private.number_job() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.number_job() returns trigger language plpgsql set search_path = '' as $$
 begin
   if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
@@ -3667,8 +3607,7 @@ create trigger number before insert on public.provision_jobs
   for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
-create function private.job_number(p_job bigint) returns bigint
-language sql stable set search_path = '' as $$
+create function private.job_number(p_job bigint) returns bigint language sql stable set search_path = '' as $$
   select j.number from public.provision_jobs as j where j.id = p_job
 $$;
 
@@ -3839,8 +3778,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
 -- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
-create function private.guard_job() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.guard_job() returns trigger language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
   -- In two steps: the table is read only when the status changes.
@@ -4056,6 +3994,21 @@ begin
 end;
 $$;
 
+-- A job that the caller may do this with.
+create function private.seen_job(p_job bigint, p_verb text default 'job.read') returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
+  end if;
+  perform private.need(p_verb, v_job.org_id, v_job.module_path);
+  return v_job;
+end;
+$$;
+
 -- ==================== schemas/sessions.sql
 
 -- Sessions: how a process becomes an instance of a runner, and how every later call knows its caller. The edge function
@@ -4095,7 +4048,6 @@ select
 from private.worker_tokens as t
 where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
 comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
-comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
 
 -- Stores the hash of a new token.
 create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
@@ -4287,7 +4239,6 @@ alter table private.sessions enable row level security;
 comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
-comment on column private.sessions.token_id is 'The token that opened it.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
@@ -4353,8 +4304,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The session that the calling executor or engine speaks for although its own has ended. Null for everybody else.
-create function private.executor_session() returns uuid
-language plpgsql stable set search_path = '' as $$
+create function private.executor_session() returns uuid language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -4545,8 +4495,7 @@ comment on type private.runner is
 
 -- The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners; an executor
 -- in the middle of a change outlives its session.
-create function private.this_runner() returns private.runner
-language plpgsql stable set search_path = '' as $$
+create function private.this_runner() returns private.runner language plpgsql stable set search_path = '' as $$
 declare
   v_runner private.runner;
   v_claims pg_catalog.jsonb := private.jwt();
@@ -4672,8 +4621,7 @@ end;
 $$;
 
 -- An attempt that the calling runner has; null when it has not. An executor may only name its own.
-create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
-returns private.live_jobs
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
@@ -4935,8 +4883,7 @@ end;
 $$;
 
 -- Writes down an instance's last quarter of an hour when a new one has begun.
-create function private.flush_tick(p_instance uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.flush_tick(p_instance uuid) returns void language plpgsql set search_path = '' as $$
 begin
   insert into private.worker_ticks as t (worker_id, instance_id, at, heartbeats, busy, slots, draining)
   select h.worker_id, h.instance_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
@@ -5077,8 +5024,7 @@ end;
 $$;
 
 -- The newest stable release, when it is newer than a version; otherwise null.
-create function private.update_offer(p_version text) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.update_offer(p_version text) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_version pg_catalog.text := private.latest_version();
 begin
@@ -5093,8 +5039,7 @@ end;
 $$;
 
 -- Whether some lane of a runner has a job ready, even if another runner is nearer.
-create function private.has_ready_lane(p_worker uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.has_ready_lane(p_worker uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (
     select from private.lane_workers as lw
@@ -5167,8 +5112,7 @@ grant execute on function private.worker_heartbeat to worker;
 
 -- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
 -- heartbeat first.
-create function private.grace_began_at() returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.grace_began_at() returns timestamptz language sql stable set search_path = '' as $$
   select coalesce((
     select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
 $$;
@@ -5436,7 +5380,6 @@ alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
-comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is
   'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
 comment on column private.lanes.excluded_worker_id is
@@ -5459,7 +5402,6 @@ comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
 comment on column private.lane_workers.distance is
   'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
-comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
 
 create view private.ready_lanes as
 select
@@ -5621,8 +5563,7 @@ $$;
 
 -- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
 -- took seconds with 5,000 runners.
-create function private.make_lanes(p_needs private.lanes[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.make_lanes(p_needs private.lanes[]) returns void language plpgsql set search_path = '' as $$
 declare
   v_made integer[];
 begin
@@ -5648,8 +5589,7 @@ end;
 $$;
 
 -- The lanes for these needs, in their order; created where a need is the first of its kind.
-create function private.lanes_for(p_needs private.lanes[]) returns integer[]
-language plpgsql set search_path = '' as $$
+create function private.lanes_for(p_needs private.lanes[]) returns integer[] language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
 begin
@@ -5675,16 +5615,14 @@ end;
 $$;
 
 -- The lane of a job.
-create function private.lane_of(p_job public.provision_jobs) returns integer
-language plpgsql set search_path = '' as $$
+create function private.lane_of(p_job public.provision_jobs) returns integer language plpgsql set search_path = '' as $$
 begin
   return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
 -- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake_lane(p_lane integer) returns void language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_is_shared boolean;
@@ -5705,8 +5643,7 @@ end;
 $$;
 
 -- Wakes the runners of a runner's lanes that have a ready job: after it came, or for those who may take its place.
-create function private.wake_lanes_of(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake_lanes_of(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
@@ -5755,8 +5692,7 @@ $$;
 
 -- After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The
 -- caller holds the routing lock alone.
-create function private.reroute(p_org uuid, p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.reroute(p_org uuid, p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
   insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
@@ -5781,8 +5717,7 @@ $$;
 -- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
 -- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
-create function private.make_ready(p_job bigint) returns void
-language plpgsql set search_path = '' as $$
+create function private.make_ready(p_job bigint) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_lane integer;
@@ -5800,8 +5735,7 @@ $$;
 
 -- Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the
 -- state's lock.
-create function private.refresh_next(p_state uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_next(p_state uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_next pg_catalog.record;
   v_current bigint;
@@ -5850,7 +5784,6 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
-comment on column private.job_states.labels is 'Labels that the runner must have.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
 
 -- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
@@ -5936,8 +5869,7 @@ grant execute on function private.set_shared_runners to authenticated;
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
 -- The organisations that a shared runner works for, by their short names; none for everybody.
-create function private.shared_orgs(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.shared_orgs(p_worker uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
     from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
@@ -5974,8 +5906,7 @@ end;
 $$;
 
 -- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_state_locked(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
@@ -6016,16 +5947,14 @@ comment on view private.locked_states is
   'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
 
 -- Whether a job is queued, running or held for a state.
-create function private.is_state_in_use(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
 end;
 $$;
 
 -- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
-create function private.state_contents(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
+create function private.state_contents(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
 declare
   v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
 begin
@@ -6080,8 +6009,7 @@ comment on column private.state_versions.written_by is 'The admin who pushed it;
 comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; 0 while it has none.
-create function private.state_serial(p_module uuid) returns bigint
-language plpgsql stable set search_path = '' as $$
+create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
 end;
@@ -6103,16 +6031,14 @@ end;
 $$;
 
 -- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
-create function private.writes_state(p_job bigint) returns boolean
-language sql stable set search_path = '' as $$
+create function private.writes_state(p_job bigint) returns boolean language sql stable set search_path = '' as $$
   select j.type in ('APPLY', 'DESTROY', 'STATE')
     or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
   from public.provision_jobs as j where j.id = p_job
 $$;
 
 -- Refuses to let a job write that only reads.
-create function private.refuse_reader(p_job bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_reader(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
   if not private.writes_state(p_job) then
     perform private.fail('RY409', 'This job only reads; it writes no state.',
@@ -6411,8 +6337,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The outputs in a state as members see them; a sensitive one has a name and no value.
-create function private.state_outputs(p_state jsonb) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.state_outputs(p_state jsonb) returns jsonb language sql immutable set search_path = '' as $$
   select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
     case when not o.is_secret then o.value end)), '{}')
   from private.read_outputs(p_state) as o
@@ -6655,22 +6580,19 @@ comment on function private.worker_outputs_get is
 grant execute on function private.worker_outputs_get to worker, executor, engine;
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
-create function private.has_writer(p_module uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from private.live_jobs as q
     where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
 $$;
 
 -- A value's digest.
-create function private.value_digest(p_value jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.value_digest(p_value jsonb) returns text language sql immutable set search_path = '' as $$
   select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
 $$;
 
 -- Digests of the outputs in a state, by name.
-create function private.state_digests(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
+create function private.state_digests(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
 begin
   return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
     from private.read_outputs(p_body::pg_catalog.jsonb) as o);
@@ -6681,8 +6603,7 @@ end;
 $$;
 
 -- Keeps the digests of a module's outputs, if another module takes some of them.
-create function private.note_outputs(p_module uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_outputs(p_module uuid) returns void language plpgsql set search_path = '' as $$
 begin
   if exists (select from public.module_bindings as b where b.producer_id = p_module) then
     insert into private.output_digests as d (module_id, digests)
@@ -6726,7 +6647,6 @@ comment on table public.sealing_keys is
   'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
 comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
 comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
-comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
 comment on column public.sealing_keys.retired_at is
   'When a newer one took its place; what was sealed to it still opens.';
 
@@ -6783,7 +6703,6 @@ comment on column public.variables.is_reference is
 comment on column public.variables.key_id is
   'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
-comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
 create trigger wake after insert or update of ended_at on public.variables
   for each row when (new.path is not null) execute function private.wake_for_row();
@@ -6803,7 +6722,6 @@ create table private.variable_uses (
 );
 alter table private.variable_uses enable row level security;
 comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
-comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
 comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
 comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
@@ -6826,8 +6744,7 @@ $$;
 -- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
 -- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
 -- migration` writes this pattern into wire/forbidden_variables.py.
-create function private.forbidden_variables() returns text
-language sql immutable set search_path = '' as $$
+create function private.forbidden_variables() returns text language sql immutable set search_path = '' as $$
   select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
     '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
     '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
@@ -7019,8 +6936,9 @@ comment on function private.set_variables is
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
-create function private.remove_variable(p_variable bigint) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- A variable that counts now, of an organisation of the caller. The verb to ask for depends on it.
+create function private.my_variable(p_variable bigint) returns public.variables
+language plpgsql stable set search_path = '' as $$
 declare
   v_variable public.variables;
 begin
@@ -7029,6 +6947,15 @@ begin
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
+  return v_variable;
+end;
+$$;
+
+create function private.remove_variable(p_variable bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_variable public.variables := private.my_variable(p_variable);
+begin
   perform private.need(case when v_variable.path = '' or v_variable.is_enforced then 'variable.enforce'
     else 'variable.write' end, v_variable.org_id, v_variable.path);
   perform private.lock_variables(v_variable.org_id, v_variable.path);
@@ -7173,13 +7100,8 @@ grant execute on function private.list_unused_variables to authenticated;
 create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_variable public.variables;
+  v_variable public.variables := private.my_variable(p_variable);
 begin
-  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
-  if v_variable.id is null then
-    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
-  end if;
   perform private.need('module.read', v_variable.org_id, v_variable.path);
   return jsonb_build_object(
     'modules', array(
@@ -7277,8 +7199,7 @@ end;
 $$;
 
 -- The variables that a job was given, without values.
-create function private.given_variables(p_job bigint) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.given_variables(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
@@ -7287,14 +7208,8 @@ $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
-  end if;
-  perform private.need('job.read', v_job.org_id, v_job.module_path);
+  perform private.seen_job(p_job);
   return private.given_variables(p_job);
 end;
 $$;
@@ -7305,8 +7220,7 @@ grant execute on function private.list_job_variables to authenticated;
 
 -- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
 -- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
-create function private.note_variable_uses(p_job bigint) returns void
-language sql set search_path = '' as $$
+create function private.note_variable_uses(p_job bigint) returns void language sql set search_path = '' as $$
   insert into private.variable_uses as u (variable_id, job_id)
   select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   left join private.variable_uses as k on k.variable_id = v.id
@@ -7407,8 +7321,7 @@ comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
-create function private.note_reads(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_reads(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_reads pg_catalog.uuid[] := '{}';
 begin
@@ -7483,8 +7396,7 @@ $$;
 -- ## writing
 
 -- Refuses dependencies that form a cycle, with the modules of one in their order.
-create function private.refuse_cycle(p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_cycle(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
     except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
@@ -7878,8 +7790,7 @@ end;
 $$;
 
 -- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
-create function private.promoted_source(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.promoted_source(p_module uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
       min(g.applied_commit)) else '{}' end
@@ -7899,8 +7810,7 @@ end;
 $$;
 
 -- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_promotion(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
     where j.id = p_plan);
@@ -8186,14 +8096,12 @@ comment on table private.job_log_chunks_rest is
   'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
 
 -- Today in UTC, whatever the time zone of the session.
-create function private.utc_day() returns date
-language sql stable set search_path = '' as $$
+create function private.utc_day() returns date language sql stable set search_path = '' as $$
   select (now() at time zone 'utc')::pg_catalog.date
 $$;
 
 -- The name of a day's log partition (in private).
-create function private.log_partition_name(p_day date) returns text
-language sql immutable set search_path = '' as $$
+create function private.log_partition_name(p_day date) returns text language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
@@ -8230,8 +8138,7 @@ $$;
 -- ## logs
 
 -- Refuses chunks of a log that could not be stored.
-create function private.check_chunks(p_chunks jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_chunks(p_chunks jsonb) returns void language plpgsql immutable set search_path = '' as $$
 begin
   if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
     perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
@@ -8347,6 +8254,19 @@ alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 
+-- The bytes of something that was sent in base64 with its SHA-256.
+create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text) returns bytea
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_body pg_catalog.bytea := decode(p_base64, 'base64');
+begin
+  if encode(sha256(v_body), 'hex') is distinct from lower(coalesce(p_sha256, '')) then
+    perform private.fail('RY422', format('The %s is not what its SHA-256 says.', p_what), 'Send it again.');
+  end if;
+  return v_body;
+end;
+$$;
+
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
 ) returns jsonb
@@ -8355,10 +8275,7 @@ declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
   v_body pg_catalog.bytea;
 begin
-  v_body := decode(p_body_base64, 'base64');
-  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
-    perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');
-  end if;
+  v_body := private.checked_bytes('artifact', p_body_base64, p_sha256);
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   values (v_live.job_id, p_attempt, p_name, v_body, lower(p_sha256))
   on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
@@ -8425,10 +8342,7 @@ declare
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
-  v_body := decode(p_body_base64, 'base64');
-  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
-    perform private.fail('RY422', 'The upload is not what its SHA-256 says.', 'Send it again.');
-  end if;
+  v_body := private.checked_bytes('upload', p_body_base64, p_sha256);
   delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
   if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
     perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
@@ -8447,8 +8361,7 @@ comment on function private.upload_source is
 grant execute on function private.upload_source to authenticated;
 
 -- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.refuse_upload() returns void language plpgsql immutable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
 end;
@@ -8534,7 +8447,6 @@ comment on column private.kept_states.module_id is 'The module whose state it wo
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
-comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
@@ -8559,8 +8471,7 @@ comment on function private.kept_states is
 grant execute on function private.kept_states to authenticated;
 
 -- Refuses a further kept state of a job while people have many to decide about.
-create function private.check_kept_room(p_job bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_kept_room(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
   if (select count(*) from private.kept_states as k
     where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
@@ -8660,8 +8571,7 @@ begin
 end;
 $$;
 
-create function private.kept_state(p_id uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.kept_state(p_id uuid) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, false);
 begin
@@ -8739,23 +8649,18 @@ comment on table public.git_connections is
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
-comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.allows_identities is
   'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
   'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
-comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
-comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
 comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
-comment on column public.git_connections.resolved_at is 'When a runner last read it.';
 comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
 comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
-comment on column public.git_connections.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.git_connections
   for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.git_connections
@@ -8776,7 +8681,6 @@ create table private.git_secrets (
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
-comment on column private.git_secrets.connection_id is 'Whose they are.';
 comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
 comment on column private.git_secrets.next_report_at is
@@ -8816,7 +8720,6 @@ create policy "Members see what events of their repositories led to" on public.g
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
-comment on column public.git_deliveries.connection_id is 'The repository.';
 comment on column public.git_deliveries.delivery_id is
   'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
   'signed.';
@@ -8825,17 +8728,12 @@ comment on column public.git_deliveries.action is 'What happened to the pull req
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
 comment on column public.git_deliveries.before_commit is 'The commit before, as the event claims.';
 comment on column public.git_deliveries.after_commit is 'The commit after, as the event claims.';
-comment on column public.git_deliveries.pull_request is 'The number of the pull request.';
 comment on column public.git_deliveries.body_sha256 is 'Digest of the body; the body itself is not kept.';
-comment on column public.git_deliveries.received_at is 'When it came.';
-comment on column public.git_deliveries.decided_at is 'When its verdict was reached.';
-comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
   'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
-comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
 create trigger wake after insert or update on public.git_deliveries
   for each row execute function private.wake_for_row();
 
@@ -8880,8 +8778,6 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When that content was first seen.';
-comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.pushes is
   'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
@@ -9085,8 +8981,7 @@ comment on function private.refuse_git_delivery is 'Notes that a delivery with a
 grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
-create function private.early_verdict(p_delivery jsonb) returns text
-language sql stable set search_path = '' as $$
+create function private.early_verdict(p_delivery jsonb) returns text language sql stable set search_path = '' as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
@@ -9152,16 +9047,11 @@ grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.pull_requests is 'Pull requests that were announced.';
-comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
 comment on column public.pull_requests.allowed_commit is
   'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
-comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
-comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
-comment on column public.pull_requests.title is 'Its title at the provider.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
@@ -9171,8 +9061,7 @@ create trigger touch before update on public.pull_requests for each row execute 
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
 
-create function private.fork_words(p_commit text) returns text
-language sql immutable set search_path = '' as $$
+create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
 $$;
 
@@ -9271,8 +9160,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
-create function private.refuse_unmerged(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_unmerged(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_plan public.provision_jobs;
   v_pull public.pull_requests;
@@ -9301,15 +9189,13 @@ $$;
 -- backend, as by every apply. A move between two modules is written in one call, so both states change or neither.
 
 -- The module that resources are moved to, if that is another one.
-create function private.other_module(p_change jsonb) returns uuid
-language sql immutable set search_path = '' as $$
+create function private.other_module(p_change jsonb) returns uuid language sql immutable set search_path = '' as $$
   select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     then (p_change ->> 'module')::pg_catalog.uuid end
 $$;
 
 -- Whether a text can be one argument of an engine: neither an option nor more than one line.
-create function private.is_argument(p_text text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_argument(p_text text) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(length(p_text) between 1 and 1000 and p_text !~ '^-' and p_text !~ '[[:cntrl:]]', false)
 $$;
 
@@ -9387,8 +9273,7 @@ end;
 $$;
 
 -- Describes a change of a state in one line of at most 500 characters.
-create function private.state_change_words(p_change jsonb) returns text
-language sql stable set search_path = '' as $$
+create function private.state_change_words(p_change jsonb) returns text language sql stable set search_path = '' as $$
   select left(case p_change ->> 'action'
     when 'move' then format('Move %s to %s', p_change #>> '{addresses,0}', p_change ->> 'to')
       || coalesce((select format(' of %s', m.path) from public.modules as m
@@ -9430,8 +9315,7 @@ begin
     v_state.lineage, 'body', v_state.body);
 end;
 $$;
-comment on function private.worker_destination_state is
-  'The state of the module that a STATE job moves resources to.';
+comment on function private.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 grant execute on function private.worker_destination_state to worker, executor;
 
 create function private.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
@@ -9483,8 +9367,7 @@ end;
 $$;
 
 -- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
-create function private.planned_payload(p_plan bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.planned_payload(p_plan bigint) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_plan public.provision_jobs;
   v_commit pg_catalog.text;
@@ -9546,8 +9429,7 @@ $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
 -- one is ready at once when nothing is before it. The caller holds the states' locks.
-create function private.queue_jobs(p_org uuid, p_jobs bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.queue_jobs(p_org uuid, p_jobs bigint[]) returns void language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
   v_waiting pg_catalog.uuid[];
@@ -10160,11 +10042,9 @@ create policy "Members see their organisation's sets" on public.job_sets
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
-comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
-comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
@@ -10223,8 +10103,7 @@ where not exists (
   select from public.provision_jobs as a
   where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
 );
-comment on view private.planned_outputs is
-  'Outputs that plans of sets change, of modules that were not applied since.';
+comment on view private.planned_outputs is 'Outputs that plans of sets change, of modules that were not applied since.';
 comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.planned_outputs.words is 'Why it may not, or has none.';
 
@@ -10272,8 +10151,7 @@ comment on view private.placeable_members is
 -- ## progress
 
 -- A set as pages and commands show it: its counts, what failed, and about how long the rest takes.
-create function private.set_json(p_set public.job_sets) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.set_json(p_set public.job_sets) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_counts pg_catalog.jsonb;
   v_done integer;
@@ -10355,8 +10233,7 @@ comment on function private.list_sets is
 grant execute on function private.list_sets to authenticated;
 
 -- Whether something of a set waits or runs.
-create function private.is_set_open(p_set uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_set_open(p_set uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
     where m.set_id = p_set and m.left_out is null
@@ -10707,12 +10584,7 @@ grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
-comment on column public.git_apps.url is 'Where GitHub is.';
-comment on column public.git_apps.api_url is 'Where its API is.';
 comment on column public.git_apps.number is 'GitHub''s number of the app.';
-comment on column public.git_apps.slug is 'Its name in addresses.';
-comment on column public.git_apps.html_url is 'Its page at GitHub, where it is installed.';
-comment on column public.git_apps.created_by_label is 'Who created it.';
 create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
 
 create table private.git_app_secrets (
@@ -10853,8 +10725,7 @@ grant execute on function private.remove_git_app to authenticated;
 -- ## using
 
 -- The sealed webhook secret of an app, as that of a repository.
-create function private.git_app_secret(p_app uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.git_app_secret(p_app uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
     true)
   from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
@@ -11087,8 +10958,7 @@ end;
 $$;
 
 -- A time in words, such as "Weekdays at 07:30"; itself, where words would be longer.
-create function private.cron_words(p_cron text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.cron_words(p_cron text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_fields pg_catalog.text[] := regexp_split_to_array(trim(p_cron), '\s+');
   v_cron private.cron := private.parse_cron(p_cron);
@@ -11155,8 +11025,6 @@ comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.reason is 'Why it is off, in words.';
-comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
@@ -11386,8 +11254,7 @@ comment on function private.run_schedule is
 grant execute on function private.run_schedule to authenticated;
 
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
-create function private.sweep_schedules() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_schedules() returns integer language plpgsql set search_path = '' as $$
 declare
   v_schedule public.schedules;
   v_count integer := 0;
@@ -11438,9 +11305,7 @@ create table private.git_authors (
 create index git_authors_seen_at_idx on private.git_authors (seen_at);
 alter table private.git_authors enable row level security;
 comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
-comment on column private.git_authors.connection_id is 'The repository.';
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
-comment on column private.git_authors.seen_at is 'When they were first noted.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
 
 -- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
@@ -11474,8 +11339,7 @@ $$;
 
 -- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
 -- that were merged there. Earlier merges of the branch are in the base already.
-create function private.note_branch(p_pull public.pull_requests) returns void
-language sql set search_path = '' as $$
+create function private.note_branch(p_pull public.pull_requests) returns void language sql set search_path = '' as $$
   insert into private.git_authors (connection_id, change, identity, seen_at)
   select p_pull.connection_id, '#' || p_pull.number, a.identity, min(a.seen_at)
   from public.git_deliveries as d
@@ -11742,8 +11606,7 @@ comment on function private.worker_target_token is
 grant execute on function private.worker_target_token to worker, executor;
 
 -- The facts about a runner that a job for it needs.
-create function private.target_json(p_worker uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
     w.version, 'is_draining', w.is_draining,
     'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
@@ -11877,8 +11740,7 @@ comment on column public.scaling_decisions.dry_run is 'Whether it was only compu
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
 -- organisations.
-create function private.scaling_inputs(p_orgs uuid[]) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,
     'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum',
@@ -11962,11 +11824,9 @@ comment on column private.scaling_memory.surplus_since is 'Since when there are 
 comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
 comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
-comment on column private.scaling_memory.verdict is 'What it last decided.';
 
 -- The calling runner, if it may act on other runners.
-create function private.need_lifecycle_runner() returns private.runner
-language plpgsql set search_path = '' as $$
+create function private.need_lifecycle_runner() returns private.runner language plpgsql set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
@@ -12149,7 +12009,6 @@ comment on table public.rollouts is
   'organisation.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 until one has begun.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
-comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is
   'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
@@ -12234,8 +12093,7 @@ end;
 $$;
 
 -- Whether an organisation's policy lets runners update now.
-create function private.may_update(p_org uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.may_update(p_org uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
     from public.update_policies as p where p.org_id = p_org), false);
@@ -12261,8 +12119,7 @@ $$;
 -- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
 -- and a person decides.
 -- The names of the files that a release has.
-create function private.release_files(p_version text) returns text[]
-language plpgsql stable set search_path = '' as $$
+create function private.release_files(p_version text) returns text[] language plpgsql stable set search_path = '' as $$
 begin
   return array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
     where r.version = p_version);
@@ -12279,16 +12136,26 @@ language sql stable set search_path = '' as $$
   where n.worker_id = p_worker and i.is_fresh
 $$;
 
--- Runners older than the newest stable release that a job can update, without a job about them.
-create function private.outdated_workers(p_org uuid) returns setof public.workers
+-- Whether a runner lets a job update it: one in a cloud always, one that updates itself only while it takes jobs.
+create function private.takes_updates(p_worker public.workers) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_worker.type = 'cloud-hosted'
+    or p_worker.type = 'self-hosted' and not (p_worker.is_draining or p_worker.is_disabled)
+$$;
+
+-- Runners that are older than a release and take updates, without a job about them.
+create function private.updatable_workers(p_org uuid, p_version text) returns setof public.workers
 language sql stable set search_path = '' as $$
   select w.* from public.workers as w
   where w.org_id = p_org and w.removed_at is null and not w.cloud ? 'is_gone'
-    and private.is_version_less(w.version, private.latest_version())
-    and (w.type = 'cloud-hosted'
-      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled)
-        and private.updates_itself(w.id, private.latest_version()))
-    and not private.is_state_in_use(w.id)
+    and private.is_version_less(w.version, p_version) and private.takes_updates(w) and not private.is_state_in_use(w.id)
+$$;
+
+-- Runners older than the newest stable release that a job can update, without a job about them.
+create function private.outdated_workers(p_org uuid) returns setof public.workers
+language sql stable set search_path = '' as $$
+  select w.* from private.updatable_workers(p_org, private.latest_version()) as w
+  where w.type = 'cloud-hosted' or private.updates_itself(w.id, private.latest_version())
 $$;
 
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
@@ -12343,7 +12210,7 @@ begin
     perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
       'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a '
       'file for its platform.');
-  elsif p_worker.is_draining or p_worker.is_disabled then
+  elsif not private.takes_updates(p_worker) then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
       'Resume it first.');
   end if;
@@ -12381,8 +12248,7 @@ grant execute on function private.update_one_worker to authenticated;
 
 -- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
-create function private.plan_waves(p_workers uuid[]) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.plan_waves(p_workers uuid[]) returns jsonb language sql immutable set search_path = '' as $$
   select jsonb_agg(w.ids order by w.first) from (
     select min(x.i) as first, jsonb_agg(x.id order by x.i) as ids from (
       select u.id, u.i, u.n, (row_number() over (partition by u.n order by u.i) - 1) / 200 as part from (
@@ -12403,12 +12269,9 @@ begin
   -- As they are now: days may have passed since the waves were planned, and a person may have updated, drained or
   -- removed a runner.
   for v_job in
-    select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
-    where w.id in (select x::pg_catalog.uuid
-      from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
-      and w.removed_at is null and not w.cloud ? 'is_gone' and private.is_version_less(w.version, p_rollout.version)
-      and (w.type = 'cloud-hosted' or not (w.is_draining or w.is_disabled)) and not private.is_state_in_use(w.id)
-    order by w.id
+    select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
+    cross join lateral private.update_jobs(w, p_rollout.version) as u
+    where p_rollout.waves -> (p_rollout.wave - 1) ? w.id::pg_catalog.text order by w.id
   loop
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
@@ -12421,8 +12284,7 @@ end;
 $$;
 
 -- Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.
-create function private.advance_rollout(p_rollout uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.advance_rollout(p_rollout uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_rollout public.rollouts;
   v_failed bigint;
@@ -12511,8 +12373,7 @@ grant execute on function private.update_outdated_workers to authenticated;
 -- ## what the end of such a job leads to
 
 -- Resumes a runner whose update did not succeed.
-create function private.undrain_after_update(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
   -- stays so.
@@ -12539,17 +12400,18 @@ begin
 end;
 $$;
 
+-- An organisation's policy; until it has one, nothing is updated automatically.
+create function private.policy_of(p_org uuid) returns public.update_policies
+language sql stable set search_path = '' as $$
+  select coalesce((select p from public.update_policies as p where p.org_id = p_org),
+    (p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now())::public.update_policies)
+$$;
+
 create function private.update_policy(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_policy public.update_policies;
 begin
   perform private.need('release.read', p_org);
-  select * into v_policy from public.update_policies where org_id = p_org;
-  if v_policy.org_id is null then
-    select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
-  end if;
-  return private.policy_json(v_policy);
+  return private.policy_json(private.policy_of(p_org));
 end;
 $$;
 comment on function private.update_policy is
@@ -12563,10 +12425,7 @@ declare
 begin
   perform private.need('release.roll_out', p_org);
   perform private.refuse_unknown_keys(p_spec, array['mode', 'days', 'begins_at', 'ends_at', 'zone']);
-  select * into v_policy from public.update_policies where org_id = p_org;
-  if v_policy.org_id is null then
-    select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
-  end if;
+  v_policy := private.policy_of(p_org);
   v_policy := jsonb_populate_record(v_policy, coalesce(p_spec, '{}'));
   perform private.check_zone(v_policy.zone);
   insert into public.update_policies as p (org_id, mode, days, begins_at, ends_at, zone, updated_by_label)
@@ -12594,8 +12453,7 @@ grant execute on function private.set_update_policy to authenticated;
 
 -- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
-create function private.sweep_update_policies() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_update_policies() returns integer language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_rollout public.rollouts;
@@ -13011,8 +12869,7 @@ $$;
 -- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
-create function private.notification_events() returns text[]
-language sql immutable set search_path = '' as $$
+create function private.notification_events() returns text[] language sql immutable set search_path = '' as $$
   select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
     'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']
 $$;
@@ -13040,7 +12897,6 @@ create policy "Members see their organisation's notification rules" on public.no
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
 comment on column public.notification_rules.path is
   'The group or module that it is about; "" is the whole organisation.';
-comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
@@ -13096,7 +12952,6 @@ comment on column public.deliveries.rule_id is
   'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
-comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
@@ -13133,8 +12988,7 @@ end;
 $$;
 
 -- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
-create function private.notify_job(p_event public.job_events) returns void
-language plpgsql set search_path = '' as $$
+create function private.notify_job(p_event public.job_events) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
@@ -13155,8 +13009,7 @@ end;
 $$;
 
 -- Tells of drift that was not known before.
-create function private.notify_drift() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_drift() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify(new.org_id, 'module.drift', format('drift:%s:%s', new.id, extract(epoch
     from new.drift_since)), 'module:' || new.id, new.path,
@@ -13190,8 +13043,7 @@ end;
 $$;
 
 -- Tells of a runner that went silent; one that was stopped or sleeps is not lost.
-create function private.notify_lost() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_lost() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify_runner(new.worker_id, 'runner.lost', 'runner_event:' || new.id, 'is lost', new.reason);
   return null;
@@ -13201,8 +13053,7 @@ create trigger notify after insert on public.worker_events for each row
   when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
 
 -- Notifies of a process that reports that it cannot run jobs, when it could before.
-create function private.notify_degraded() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_degraded() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify_runner(new.worker_id, 'runner.degraded', format('degraded:%s:%s', new.id, extract(epoch
     from now())), 'is degraded',
@@ -13216,8 +13067,7 @@ create trigger notify_degraded after update of facts on public.worker_instances 
   execute function private.notify_degraded();
 
 -- Tells of a new stable release, and how many runners are now outdated: one message each, however many they are.
-create function private.notify_release() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_release() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_outdated integer;
@@ -13255,7 +13105,6 @@ create table private.notifier (
 );
 alter table private.notifier enable row level security;
 comment on table private.notifier is 'How messages are sent: one row.';
-comment on column private.notifier.is_only is 'So that there is one row.';
 comment on column private.notifier.url is
   'The address of the function that sends; where pg_net is, the sweep wakes it.';
 comment on column private.notifier.retry_seconds is
@@ -13281,14 +13130,12 @@ comment on column private.sendable_deliveries.subject is 'What it is about; mess
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
 -- Whether there is something to send.
-create function private.has_due_deliveries() returns boolean
-language sql stable set search_path = '' as $$
+create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
   select exists (select from private.sendable_deliveries)
 $$;
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
-create function private.end_orphans() returns void
-language plpgsql set search_path = '' as $$
+create function private.end_orphans() returns void language plpgsql set search_path = '' as $$
 begin
   -- Written by an event at the moment when the rule was removed.
   update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
@@ -13317,8 +13164,7 @@ $$;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
 -- keeps its pause, or it would use up its tries at once.
-create function private.end_pauses(p_rule uuid) returns void
-language sql set search_path = '' as $$
+create function private.end_pauses(p_rule uuid) returns void language sql set search_path = '' as $$
   update public.deliveries as d set next_at = now()
   where d.id in (
     select w.id from public.deliveries as w
@@ -13328,8 +13174,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
-create function private.wake_notifier() returns boolean
-language plpgsql set search_path = '' as $$
+create function private.wake_notifier() returns boolean language plpgsql set search_path = '' as $$
 declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
@@ -13921,8 +13766,7 @@ end;
 $$;
 
 -- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
-create function private.report_decision() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_decision() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if new.pull_request is not null then
     perform private.request_report(new.org_id, new.connection_id, null, new.pull_request);
@@ -13942,8 +13786,7 @@ create trigger report after update of verdict on public.git_deliveries for each 
   when (old.verdict = 'PENDING' and new.verdict <> 'PENDING') execute function private.report_decision();
 
 -- Reports a pull request that was announced or has another head, problem or merge; its older head gets an end, too.
-create function private.report_pull() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_pull() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.request_report(new.org_id, new.connection_id, case when tg_op = 'UPDATE' then case
     when old.head_commit <> new.head_commit then old.head_commit end end, new.number);
@@ -13958,8 +13801,7 @@ create trigger report after update on public.pull_requests for each row
   execute function private.report_pull();
 
 -- Reports what is open of a repository that can be read again, or that can be reported to from now on.
-create function private.report_again() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_again() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.request_report(new.org_id, new.id, null, r.number) from public.pull_requests as r
   where r.connection_id = new.id and r.is_open;
@@ -14113,8 +13955,7 @@ $$;
 -- ## sending
 
 -- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
-create function private.begin_reports(p_leased bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.begin_reports(p_leased bigint[]) returns void language plpgsql set search_path = '' as $$
 begin
   update private.git_secrets as g set next_report_at = d.lease_until
   from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
@@ -14205,8 +14046,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
-create function private.command_answer(p_delivery bigint) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.command_answer(p_delivery bigint) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
@@ -14214,8 +14054,7 @@ $$;
 
 -- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
 -- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
-create function private.announce_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.announce_job() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_type public.job_type;
   v_git pg_catalog.jsonb;
@@ -14315,18 +14154,11 @@ create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id
 create index merge_groups_created_at_idx on private.merge_groups (created_at);
 alter table private.merge_groups enable row level security;
 comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
-comment on column private.merge_groups.connection_id is 'The repository.';
 comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
 comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
-comment on column private.merge_groups.base is 'The branch that it would be merged into.';
-comment on column private.merge_groups.base_commit is 'The commit that it is based on.';
-comment on column private.merge_groups.pull_request is 'The pull request that is queued.';
 comment on column private.merge_groups.status is
   'WAITING: for a runner, or for the entries before it · PLANNING · APPLYING · PASSED: it may merge · FAILED · ENDED: '
   'it left the queue first.';
-comment on column private.merge_groups.problem is 'Why it failed.';
-comment on column private.merge_groups.set_id is 'The set of its plans.';
-comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
@@ -14343,8 +14175,7 @@ $$;
 -- ## entries
 
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
-create function private.forget_group(p_group private.merge_groups) returns void
-language sql set search_path = '' as $$
+create function private.forget_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null
   from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
   where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
@@ -14451,8 +14282,7 @@ $$;
 
 -- Counts the reviews of the pull request for applies of an entry that wait for approval. A state that is in use is
 -- left to the next sweep.
-create function private.approve_group(p_group private.merge_groups) returns void
-language sql set search_path = '' as $$
+create function private.approve_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   select private.count_reviews(a, p) from private.set_members as m
   join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'
   join public.provision_jobs as p on p.id = a.plan_job_id
@@ -14535,8 +14365,7 @@ end;
 $$;
 
 -- Moves on the entries whose jobs ended while somebody was at them.
-create function private.sweep_queue() returns void
-language plpgsql set search_path = '' as $$
+create function private.sweep_queue() returns void language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin
@@ -14695,8 +14524,7 @@ end;
 $$;
 
 -- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.cascade(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
@@ -14945,8 +14773,7 @@ $$;
 -- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
 -- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
 -- only the next check shows whether it removed all drift.
-create function private.note_drift(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_drift(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
@@ -15021,8 +14848,7 @@ $$;
 
 -- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
 -- it was done for.
-create function private.follow_end(p_job bigint) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_end(p_job bigint) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
   v_has_drift boolean;
@@ -15168,8 +14994,7 @@ end;
 $$;
 
 -- Counts the different runners that were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer
-language sql stable set search_path = '' as $$
+create function private.lost_workers(p_job bigint) returns integer language sql stable set search_path = '' as $$
   select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
     and e.event = 'lost'
 $$;
@@ -15210,8 +15035,7 @@ $$;
 
 -- Decides about a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
-create function private.lose_job(p_job bigint, p_reason text) returns text
-language plpgsql set search_path = '' as $$
+create function private.lose_job(p_job bigint, p_reason text) returns text language plpgsql set search_path = '' as $$
 declare
   v_live private.live_jobs;
   v_end pg_catalog.text;
@@ -15387,8 +15211,7 @@ grant execute on function private.worker_recover to worker;
 -- ## finish
 
 -- The number of the last chunk of an announced log.
-create function private.announced_seq(p_log jsonb) returns integer
-language plpgsql immutable set search_path = '' as $$
+create function private.announced_seq(p_log jsonb) returns integer language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -15563,12 +15386,10 @@ from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is
   'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
-comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
 -- there is none.
-create function private.current_maintenance(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.current_maintenance(p_org uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
 end;
@@ -15604,8 +15425,7 @@ end;
 $$;
 
 -- Wakes the runners of every lane with a ready job, of one organisation or of all.
-create function private.wake_lanes(p_org uuid) returns void
-language sql set search_path = '' as $$
+create function private.wake_lanes(p_org uuid) returns void language sql set search_path = '' as $$
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
@@ -15662,13 +15482,8 @@ grant execute on function private.set_installation_maintenance to service_role;
 create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job, p_verb);
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
-  perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
@@ -15920,8 +15735,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid)
-returns table (user_id uuid, job_id bigint, type public.job_type)
+create function private.waits_for_others(p_org uuid) returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
@@ -16028,13 +15842,9 @@ grant execute on function private.approve_job to authenticated;
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job);
   v_answer pg_catalog.jsonb;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
   select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
   where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
   v_answer := coalesce(v_answer, '{"resources": []}');
@@ -16070,16 +15880,9 @@ create trigger wake after insert on public.job_comments for each row execute fun
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_path pg_catalog.text;
+  v_org pg_catalog.uuid := (private.seen_job(p_job, 'job.comment')).org_id;
   v_comment public.job_comments;
 begin
-  select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
-  where j.id = p_job and j.org_id in (select private.my_org_ids());
-  if v_org is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
-  perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);
@@ -16096,8 +15899,7 @@ grant execute on function private.comment_on_job to authenticated;
 -- Control of rollouts and releases: pause, resume, abort, withdraw; and the end of updates that took too long.
 
 -- Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.
-create function private.stop_updates(p_version text) returns void
-language plpgsql set search_path = '' as $$
+create function private.stop_updates(p_version text) returns void language plpgsql set search_path = '' as $$
 declare
   v_rollout pg_catalog.uuid;
   v_job pg_catalog.record;
@@ -16145,8 +15947,7 @@ comment on function private.withdraw_release is
 grant execute on function private.withdraw_release to service_role;
 
 -- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
-create function private.sweep_updates() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_updates() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;
@@ -17011,8 +16812,7 @@ comment on function private.deploy_worker is
 grant execute on function private.deploy_worker to authenticated;
 
 -- Retires the records of runners that were removed from the cloud.
-create function private.sweep_removals() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_removals() returns integer language plpgsql set search_path = '' as $$
 declare
   v_worker pg_catalog.record;
   v_count integer := 0;
@@ -17114,8 +16914,7 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
 $$;
 
-create function private.retry_set(p_set uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.retry_set(p_set uuid) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.plan');
   v_modules pg_catalog.uuid[];
@@ -17327,8 +17126,7 @@ $$;
 
 -- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
 -- done.
-create function private.sweep_sets() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_sets() returns integer language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;
   v_count integer := 0;
@@ -17384,14 +17182,11 @@ grant select on public.git_logins to authenticated, service_role;
 create policy "Members see who is linked to which login" on public.git_logins
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
-comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
 comment on column public.git_logins.login is 'Their name there, in lower case.';
-comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
 comment on column public.git_logins.proved_at is
   'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
-comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
 
 create table private.ended_git_logins (
@@ -17406,7 +17201,6 @@ create table private.ended_git_logins (
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
-comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
 comment on column private.ended_git_logins.login is 'The login, in lower case.';
 comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
@@ -17426,7 +17220,6 @@ alter table private.git_link_codes enable row level security;
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
-comment on column private.git_link_codes.host is 'The host of the repositories'' URLs.';
 comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
 comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
 comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
@@ -17443,8 +17236,6 @@ create table private.git_commands (
 alter table private.git_commands enable row level security;
 comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
 comment on column private.git_commands.delivery_id is 'The event that announced it.';
-comment on column private.git_commands.connection_id is 'The repository.';
-comment on column private.git_commands.pull_request is 'The pull request that it is below.';
 comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
 comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
 comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
@@ -17452,8 +17243,7 @@ comment on column private.git_commands.answer is 'What is written below it; null
 -- ## links
 
 -- Notes the link of a login that ends, or whose proof does; also where its member leaves.
-create function private.end_git_login() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.end_git_login() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
   select old.org_id, old.host, old.login, old.user_id, coalesce(old.account_id, ''), case
@@ -17855,8 +17645,7 @@ end;
 $$;
 
 -- Queues the reading of repositories whose poll is due.
-create function private.sweep_git() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_git() returns integer language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
   v_count integer := 0;
@@ -18742,8 +18531,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The template of the sub claims of an organisation.
-create function private.subject_template(p_org uuid) returns text
-language sql stable set search_path = '' as $$
+create function private.subject_template(p_org uuid) returns text language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
     'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
@@ -18819,8 +18607,7 @@ comment on function private.identity_trust_policies is
 grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
-create function private.identity_trust(p_payload jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.identity_trust(p_payload jsonb) returns text language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
     when coalesce(p_payload #> '{options,git,pull_request}', p_payload #> '{options,git,queue}') is not null
     then 'pull_request'
@@ -19183,7 +18970,7 @@ $$;
 create function private.explain_queue(p_job bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job);
   v_live private.live_jobs;
   v_lane private.lanes;
   v_codes pg_catalog.text[];
@@ -19193,10 +18980,6 @@ declare
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
       coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
@@ -19285,8 +19068,7 @@ grant execute on function private.explain_set to authenticated;
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
-create function private.fleet_counts(p_org uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.fleet_counts(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
@@ -19352,8 +19134,7 @@ create table private.load_hourly (
   primary key (org_id, hour)
 );
 alter table private.load_hourly enable row level security;
-comment on table private.load_hourly is
-  'How busy the runners of each organisation were in closed hours.';
+comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
@@ -19426,8 +19207,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Rolls up the closed hours of the last day that were not rolled up yet.
-create function private.roll_up() returns integer
-language plpgsql set search_path = '' as $$
+create function private.roll_up() returns integer language plpgsql set search_path = '' as $$
 declare
   v_hour pg_catalog.timestamptz;
   v_count integer := 0;
@@ -19637,8 +19417,7 @@ grant execute on function private.fleet_figures to authenticated;
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
 -- The waits of the jobs that ended within the last five minutes, in seconds.
-create function private.recent_waits() returns jsonb
-language sql stable set search_path = '' as $$
+create function private.recent_waits() returns jsonb language sql stable set search_path = '' as $$
   -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
   select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
     'p50', percentile_cont(0.5) within group (order by w.seconds),
@@ -19751,8 +19530,7 @@ comment on function private.installation_health is
 grant execute on function private.installation_health to service_role;
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
-create function private.swept_seconds_ago() returns integer
-language sql stable set search_path = '' as $$
+create function private.swept_seconds_ago() returns integer language sql stable set search_path = '' as $$
   select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
 $$;
 
@@ -20655,8 +20433,7 @@ comment on column private.outages.ended_at is
   'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
-create function private.note_alive() returns void
-language plpgsql set search_path = '' as $$
+create function private.note_alive() returns void language plpgsql set search_path = '' as $$
 declare
   v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
 begin
@@ -20683,8 +20460,7 @@ comment on column private.first_sweeps.server_started_at is 'The server''s start
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean
-language plpgsql set search_path = '' as $$
+create function private.is_past_grace() returns boolean language plpgsql set search_path = '' as $$
 begin
   insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
   -- A clock that was set back must not prolong the grace.
@@ -20695,8 +20471,7 @@ end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
-create function private.sweep_workers() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_workers() returns integer language plpgsql set search_path = '' as $$
 declare
   v_worker pg_catalog.uuid;
   v_count integer := 0;
@@ -20726,8 +20501,7 @@ end;
 $$;
 
 -- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
-create function private.sweep_sessions() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_sessions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_session pg_catalog.record;
   v_count integer := 0;
@@ -20751,8 +20525,7 @@ end;
 $$;
 
 -- Requeues or flags jobs whose lease has run out.
-create function private.sweep_leases() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_leases() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;
@@ -20780,8 +20553,7 @@ end;
 $$;
 
 -- Makes jobs ready whose pause is over.
-create function private.sweep_backoff() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_backoff() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;
@@ -20803,8 +20575,7 @@ $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
 -- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
-create function private.sweep_aging() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_aging() returns integer language plpgsql set search_path = '' as $$
 declare
   v_live private.live_jobs;
   v_job public.provision_jobs;
@@ -20838,8 +20609,7 @@ end;
 $$;
 
 -- Cancels jobs that were not approved in time.
-create function private.sweep_approvals() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_approvals() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job bigint;
   v_count integer := 0;
@@ -20862,8 +20632,7 @@ end;
 $$;
 
 -- The days that have a log partition, the oldest first.
-create function private.log_days() returns setof date
-language sql stable set search_path = '' as $$
+create function private.log_days() returns setof date language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
   where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
@@ -20871,8 +20640,7 @@ $$;
 
 -- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
 -- the transaction.
-create function private.drop_old_log_partitions() returns integer
-language plpgsql set search_path = '' as $$
+create function private.drop_old_log_partitions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
   v_oldest pg_catalog.date := private.utc_day() - coalesce((
@@ -20905,8 +20673,7 @@ comment on table private.log_retention is
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
-create function private.delete_old_logs() returns integer
-language plpgsql set search_path = '' as $$
+create function private.delete_old_logs() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
   v_orgs pg_catalog.uuid[];
@@ -20939,8 +20706,7 @@ $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
 -- them.
-create function private.forget_instances() returns integer
-language plpgsql set search_path = '' as $$
+create function private.forget_instances() returns integer language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
   v_count integer;
@@ -20970,8 +20736,7 @@ end;
 $$;
 
 -- Removes lanes that have no job; they are created again when needed.
-create function private.forget_lanes() returns integer
-language plpgsql set search_path = '' as $$
+create function private.forget_lanes() returns integer language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_deleted integer;
@@ -20996,8 +20761,7 @@ end;
 $$;
 
 -- Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.
-create function private.remove_temporary_modules() returns integer
-language plpgsql set search_path = '' as $$
+create function private.remove_temporary_modules() returns integer language plpgsql set search_path = '' as $$
 declare
   v_module public.modules;
   v_count integer := 0;
@@ -21031,8 +20795,7 @@ $$;
 
 -- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
 -- that one that fails stops no other.
-create function private.remove_old_rows(p_part text) returns integer
-language plpgsql set search_path = '' as $$
+create function private.remove_old_rows(p_part text) returns integer language plpgsql set search_path = '' as $$
 declare
   v_count integer;
 begin
@@ -21107,8 +20870,7 @@ comment on table private.slimmed_history is
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
-create function private.slim_old_jobs() returns integer
-language plpgsql set search_path = '' as $$
+create function private.slim_old_jobs() returns integer language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := array(
     select j.id from public.organizations as o
@@ -21134,8 +20896,7 @@ $$;
 
 -- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
 -- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
-create function private.delete_old_jobs() returns integer
-language sql set search_path = '' as $$
+create function private.delete_old_jobs() returns integer language sql set search_path = '' as $$
   select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
@@ -21151,8 +20912,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
-create function private.delete_organizations() returns integer
-language plpgsql set search_path = '' as $$
+create function private.delete_organizations() returns integer language plpgsql set search_path = '' as $$
 declare
   v_count integer := private.delete_jobs(array(
     select j.id from public.organizations as o
@@ -21170,8 +20930,7 @@ $$;
 -- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
 -- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
 -- another sweep is at a part.
-create function private.begin_sweep() returns text[]
-language plpgsql set search_path = '' as $$
+create function private.begin_sweep() returns text[] language plpgsql set search_path = '' as $$
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return '{}';
@@ -21192,8 +20951,7 @@ end;
 $$;
 
 -- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
-create function private.note_swept(p_is_whole boolean) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.note_swept(p_is_whole boolean) returns boolean language plpgsql set search_path = '' as $$
 begin
   if p_is_whole then
     perform private.note_alive();
@@ -21253,8 +21011,7 @@ end;
 $$;
 
 -- All parts in one transaction, for a driver that can only call a function. Locks are held until its end.
-create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.sweep() returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;
@@ -21276,8 +21033,7 @@ grant execute on function private.sweep to service_role;
 
 -- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
 -- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
-create procedure private.sweep_in_parts(inout p_done jsonb default '{}')
-language plpgsql as $$
+create procedure private.sweep_in_parts(inout p_done jsonb default '{}') language plpgsql as $$
 declare
   v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;

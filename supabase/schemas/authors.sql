@@ -13,9 +13,7 @@ create table private.git_authors (
 create index git_authors_seen_at_idx on private.git_authors (seen_at);
 alter table private.git_authors enable row level security;
 comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
-comment on column private.git_authors.connection_id is 'The repository.';
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
-comment on column private.git_authors.seen_at is 'When they were first noted.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
 
 -- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
@@ -49,8 +47,7 @@ $$;
 
 -- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
 -- that were merged there. Earlier merges of the branch are in the base already.
-create function private.note_branch(p_pull public.pull_requests) returns void
-language sql set search_path = '' as $$
+create function private.note_branch(p_pull public.pull_requests) returns void language sql set search_path = '' as $$
   insert into private.git_authors (connection_id, change, identity, seen_at)
   select p_pull.connection_id, '#' || p_pull.number, a.identity, min(a.seen_at)
   from public.git_deliveries as d

@@ -182,8 +182,7 @@ comment on function private.worker_target_token is
 grant execute on function private.worker_target_token to worker, executor;
 
 -- The facts about a runner that a job for it needs.
-create function private.target_json(p_worker uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
     w.version, 'is_draining', w.is_draining,
     'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
@@ -317,8 +316,7 @@ comment on column public.scaling_decisions.dry_run is 'Whether it was only compu
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
 -- organisations.
-create function private.scaling_inputs(p_orgs uuid[]) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,
     'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum',
@@ -402,11 +400,9 @@ comment on column private.scaling_memory.surplus_since is 'Since when there are 
 comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
 comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
-comment on column private.scaling_memory.verdict is 'What it last decided.';
 
 -- The calling runner, if it may act on other runners.
-create function private.need_lifecycle_runner() returns private.runner
-language plpgsql set search_path = '' as $$
+create function private.need_lifecycle_runner() returns private.runner language plpgsql set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
 begin

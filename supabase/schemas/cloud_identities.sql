@@ -30,7 +30,6 @@ comment on table public.cloud_identities is
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
-comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.cloud_identities

@@ -21,14 +21,11 @@ grant select on public.git_logins to authenticated, service_role;
 create policy "Members see who is linked to which login" on public.git_logins
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
-comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
 comment on column public.git_logins.login is 'Their name there, in lower case.';
-comment on column public.git_logins.user_id is 'The member.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
 comment on column public.git_logins.proved_at is
   'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
-comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
 
 create table private.ended_git_logins (
@@ -43,7 +40,6 @@ create table private.ended_git_logins (
 alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
-comment on column private.ended_git_logins.host is 'The host of the repositories'' URLs.';
 comment on column private.ended_git_logins.login is 'The login, in lower case.';
 comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
@@ -63,7 +59,6 @@ alter table private.git_link_codes enable row level security;
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
-comment on column private.git_link_codes.host is 'The host of the repositories'' URLs.';
 comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
 comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
 comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
@@ -80,8 +75,6 @@ create table private.git_commands (
 alter table private.git_commands enable row level security;
 comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
 comment on column private.git_commands.delivery_id is 'The event that announced it.';
-comment on column private.git_commands.connection_id is 'The repository.';
-comment on column private.git_commands.pull_request is 'The pull request that it is below.';
 comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
 comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
 comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
@@ -89,8 +82,7 @@ comment on column private.git_commands.answer is 'What is written below it; null
 -- ## links
 
 -- Notes the link of a login that ends, or whose proof does; also where its member leaves.
-create function private.end_git_login() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.end_git_login() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
   select old.org_id, old.host, old.login, old.user_id, coalesce(old.account_id, ''), case

@@ -139,8 +139,7 @@ end;
 $$;
 
 -- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.cascade(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
@@ -389,8 +388,7 @@ $$;
 -- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
 -- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
 -- only the next check shows whether it removed all drift.
-create function private.note_drift(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_drift(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
@@ -465,8 +463,7 @@ $$;
 
 -- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
 -- it was done for.
-create function private.follow_end(p_job bigint) returns void
-language plpgsql set search_path = '' as $$
+create function private.follow_end(p_job bigint) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
   v_has_drift boolean;

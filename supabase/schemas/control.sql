@@ -16,12 +16,10 @@ from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is
   'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
-comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
 -- there is none.
-create function private.current_maintenance(p_org uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.current_maintenance(p_org uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
 end;
@@ -57,8 +55,7 @@ end;
 $$;
 
 -- Wakes the runners of every lane with a ready job, of one organisation or of all.
-create function private.wake_lanes(p_org uuid) returns void
-language sql set search_path = '' as $$
+create function private.wake_lanes(p_org uuid) returns void language sql set search_path = '' as $$
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
@@ -115,13 +112,8 @@ grant execute on function private.set_installation_maintenance to service_role;
 create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job, p_verb);
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
-  perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
@@ -373,8 +365,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid)
-returns table (user_id uuid, job_id bigint, type public.job_type)
+create function private.waits_for_others(p_org uuid) returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
@@ -481,13 +472,9 @@ grant execute on function private.approve_job to authenticated;
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job);
   v_answer pg_catalog.jsonb;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
   select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
   where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
   v_answer := coalesce(v_answer, '{"resources": []}');
@@ -523,16 +510,9 @@ create trigger wake after insert on public.job_comments for each row execute fun
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_path pg_catalog.text;
+  v_org pg_catalog.uuid := (private.seen_job(p_job, 'job.comment')).org_id;
   v_comment public.job_comments;
 begin
-  select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
-  where j.id = p_job and j.org_id in (select private.my_org_ids());
-  if v_org is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
-  perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);

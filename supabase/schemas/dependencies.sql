@@ -57,8 +57,7 @@ comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
-create function private.note_reads(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_reads(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
   v_reads pg_catalog.uuid[] := '{}';
 begin
@@ -133,8 +132,7 @@ $$;
 -- ## writing
 
 -- Refuses dependencies that form a cycle, with the modules of one in their order.
-create function private.refuse_cycle(p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_cycle(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
     except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
@@ -528,8 +526,7 @@ end;
 $$;
 
 -- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
-create function private.promoted_source(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.promoted_source(p_module uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
       min(g.applied_commit)) else '{}' end
@@ -549,8 +546,7 @@ end;
 $$;
 
 -- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_promotion(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
     where j.id = p_plan);

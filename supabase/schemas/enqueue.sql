@@ -20,8 +20,7 @@ end;
 $$;
 
 -- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
-create function private.planned_payload(p_plan bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.planned_payload(p_plan bigint) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_plan public.provision_jobs;
   v_commit pg_catalog.text;
@@ -83,8 +82,7 @@ $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
 -- one is ready at once when nothing is before it. The caller holds the states' locks.
-create function private.queue_jobs(p_org uuid, p_jobs bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.queue_jobs(p_org uuid, p_jobs bigint[]) returns void language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
   v_waiting pg_catalog.uuid[];

@@ -241,7 +241,7 @@ $$;
 create function private.explain_queue(p_job bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := private.seen_job(p_job);
   v_live private.live_jobs;
   v_lane private.lanes;
   v_codes pg_catalog.text[];
@@ -251,10 +251,6 @@ declare
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.');
-  end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
       coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p

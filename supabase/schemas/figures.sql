@@ -5,8 +5,7 @@
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
-create function private.fleet_counts(p_org uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.fleet_counts(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
@@ -72,8 +71,7 @@ create table private.load_hourly (
   primary key (org_id, hour)
 );
 alter table private.load_hourly enable row level security;
-comment on table private.load_hourly is
-  'How busy the runners of each organisation were in closed hours.';
+comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
@@ -146,8 +144,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Rolls up the closed hours of the last day that were not rolled up yet.
-create function private.roll_up() returns integer
-language plpgsql set search_path = '' as $$
+create function private.roll_up() returns integer language plpgsql set search_path = '' as $$
 declare
   v_hour pg_catalog.timestamptz;
   v_count integer := 0;
@@ -357,8 +354,7 @@ grant execute on function private.fleet_figures to authenticated;
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
 -- The waits of the jobs that ended within the last five minutes, in seconds.
-create function private.recent_waits() returns jsonb
-language sql stable set search_path = '' as $$
+create function private.recent_waits() returns jsonb language sql stable set search_path = '' as $$
   -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
   select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
     'p50', percentile_cont(0.5) within group (order by w.seconds),
@@ -471,7 +467,6 @@ comment on function private.installation_health is
 grant execute on function private.installation_health to service_role;
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
-create function private.swept_seconds_ago() returns integer
-language sql stable set search_path = '' as $$
+create function private.swept_seconds_ago() returns integer language sql stable set search_path = '' as $$
   select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
 $$;

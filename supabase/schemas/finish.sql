@@ -88,8 +88,7 @@ end;
 $$;
 
 -- Counts the different runners that were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer
-language sql stable set search_path = '' as $$
+create function private.lost_workers(p_job bigint) returns integer language sql stable set search_path = '' as $$
   select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
     and e.event = 'lost'
 $$;
@@ -130,8 +129,7 @@ $$;
 
 -- Decides about a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
-create function private.lose_job(p_job bigint, p_reason text) returns text
-language plpgsql set search_path = '' as $$
+create function private.lose_job(p_job bigint, p_reason text) returns text language plpgsql set search_path = '' as $$
 declare
   v_live private.live_jobs;
   v_end pg_catalog.text;
@@ -307,8 +305,7 @@ grant execute on function private.worker_recover to worker;
 -- ## finish
 
 -- The number of the last chunk of an announced log.
-create function private.announced_seq(p_log jsonb) returns integer
-language plpgsql immutable set search_path = '' as $$
+create function private.announced_seq(p_log jsonb) returns integer language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'

@@ -122,22 +122,19 @@ $$;
 -- ## callers
 
 -- The claims of the caller's token, or null outside of a request.
-create function private.jwt() returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.jwt() returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
 end;
 $$;
 
 -- For how long a runner that sends no heartbeat is alive, and keeps its jobs.
-create function private.lease() returns interval
-language sql immutable set search_path = '' as $$
+create function private.lease() returns interval language sql immutable set search_path = '' as $$
   select interval '60 seconds'
 $$;
 
 -- The signed-in user's id (for a runner: the runner's id).
-create function private.caller_id() returns uuid
-language plpgsql stable set search_path = '' as $$
+create function private.caller_id() returns uuid language plpgsql stable set search_path = '' as $$
 begin
   return (private.jwt() ->> 'sub')::pg_catalog.uuid;
 end;
@@ -145,8 +142,7 @@ $$;
 grant execute on function private.caller_id to authenticated, worker;
 
 -- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
-create function private.caller_address() returns inet
-language plpgsql stable set search_path = '' as $$
+create function private.caller_address() returns inet language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -164,8 +160,7 @@ $$;
 -- ## checks
 
 -- Whether every label reads like "gpu" or "gpu=true"; 32 at most, of 1,000 characters in all.
-create function private.is_label_list(p_labels text[]) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_label_list(p_labels text[]) returns boolean language sql immutable set search_path = '' as $$
   -- A thousand characters in all: they are part of the key of a lane, and an index has no room for much more.
   select cardinality(p_labels) <= 32 and length(array_to_string(p_labels, '')) <= 1000 and not exists (
     select from unnest(p_labels) as l (label)
@@ -174,20 +169,17 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The labels without repeats, in order, so that equal sets are equal arrays.
-create function private.sorted_labels(p_labels text[]) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.sorted_labels(p_labels text[]) returns text[] language sql immutable set search_path = '' as $$
   select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
 $$;
 
 -- Whether a text is a path such as platform/network: lower case, at most 20 parts.
-create function private.is_path(p_path text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_path(p_path text) returns boolean language sql immutable set search_path = '' as $$
   select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
 $$;
 
 -- All paths at or above a path, from "" (everything) down to the path itself.
-create function private.path_prefixes(p_path text) returns text[]
-language plpgsql immutable set search_path = '' as $$
+create function private.path_prefixes(p_path text) returns text[] language plpgsql immutable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := array[''];
   v_prefix pg_catalog.text;
@@ -222,8 +214,7 @@ end;
 $$;
 
 -- A JSON list of strings as text[]; anything else as an empty list.
-create function private.text_list(p_value jsonb) returns text[]
-language sql immutable set search_path = '' as $$
+create function private.text_list(p_value jsonb) returns text[] language sql immutable set search_path = '' as $$
   select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
 $$;
 
@@ -246,8 +237,7 @@ end;
 $$;
 
 -- Keeps updated_at true on every update.
-create function private.touch_updated_at() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.touch_updated_at() returns trigger language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
   return new;
@@ -257,8 +247,7 @@ $$;
 -- ## versions
 
 -- A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.
-create function private.version_key(p_version text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.version_key(p_version text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_match pg_catalog.text[];
   v_pre pg_catalog.text;
@@ -329,8 +318,7 @@ end;
 $$;
 
 -- Asks a runner for a heartbeat at once, because there is something for it to learn.
-create function private.wake_worker(p_worker uuid) returns void
-language sql set search_path = '' as $$
+create function private.wake_worker(p_worker uuid) returns void language sql set search_path = '' as $$
   select private.wake('worker:' || p_worker, 'directive', '{}')
 $$;
 
@@ -353,8 +341,7 @@ end;
 $$;
 
 -- Rings the organisation's pages for a changed row of an unpublished table.
-create function private.wake_for_row() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.wake_for_row() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
@@ -421,8 +408,7 @@ comment on function private.rate_limit is
 grant execute on function private.rate_limit to service_role;
 
 -- Refuses a time zone that is not known by its name.
-create function private.check_zone(p_zone text) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_zone(p_zone text) returns void language plpgsql stable set search_path = '' as $$
 begin
   -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
   if p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)

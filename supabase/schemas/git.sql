@@ -44,23 +44,18 @@ comment on table public.git_connections is
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
-comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.allows_identities is
   'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
   'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
-comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
-comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
 comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
-comment on column public.git_connections.resolved_at is 'When a runner last read it.';
 comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
 comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
-comment on column public.git_connections.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.git_connections
   for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.git_connections
@@ -81,7 +76,6 @@ create table private.git_secrets (
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
-comment on column private.git_secrets.connection_id is 'Whose they are.';
 comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
 comment on column private.git_secrets.next_report_at is
@@ -121,7 +115,6 @@ create policy "Members see what events of their repositories led to" on public.g
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
-comment on column public.git_deliveries.connection_id is 'The repository.';
 comment on column public.git_deliveries.delivery_id is
   'The provider''s id of it: a repeated one changes nothing, nor does the same body with another id that is not '
   'signed.';
@@ -130,17 +123,12 @@ comment on column public.git_deliveries.action is 'What happened to the pull req
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
 comment on column public.git_deliveries.before_commit is 'The commit before, as the event claims.';
 comment on column public.git_deliveries.after_commit is 'The commit after, as the event claims.';
-comment on column public.git_deliveries.pull_request is 'The number of the pull request.';
 comment on column public.git_deliveries.body_sha256 is 'Digest of the body; the body itself is not kept.';
-comment on column public.git_deliveries.received_at is 'When it came.';
-comment on column public.git_deliveries.decided_at is 'When its verdict was reached.';
-comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
   'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
-comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
 create trigger wake after insert or update on public.git_deliveries
   for each row execute function private.wake_for_row();
 
@@ -185,8 +173,6 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When that content was first seen.';
-comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.pushes is
   'The commits that were pushed with content that is not applied yet: who pushed them approves none of it.';
@@ -390,8 +376,7 @@ comment on function private.refuse_git_delivery is 'Notes that a delivery with a
 grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
-create function private.early_verdict(p_delivery jsonb) returns text
-language sql stable set search_path = '' as $$
+create function private.early_verdict(p_delivery jsonb) returns text language sql stable set search_path = '' as $$
   select case when p_delivery ->> 'event' = 'pull_request' then case
       when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'

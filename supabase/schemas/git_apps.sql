@@ -24,12 +24,7 @@ grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
-comment on column public.git_apps.url is 'Where GitHub is.';
-comment on column public.git_apps.api_url is 'Where its API is.';
 comment on column public.git_apps.number is 'GitHub''s number of the app.';
-comment on column public.git_apps.slug is 'Its name in addresses.';
-comment on column public.git_apps.html_url is 'Its page at GitHub, where it is installed.';
-comment on column public.git_apps.created_by_label is 'Who created it.';
 create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
 
 create table private.git_app_secrets (
@@ -170,8 +165,7 @@ grant execute on function private.remove_git_app to authenticated;
 -- ## using
 
 -- The sealed webhook secret of an app, as that of a repository.
-create function private.git_app_secret(p_app uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.git_app_secret(p_app uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
     true)
   from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id

@@ -75,8 +75,7 @@ end;
 $$;
 
 -- Queues the reading of repositories whose poll is due.
-create function private.sweep_git() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_git() returns integer language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
   v_count integer := 0;

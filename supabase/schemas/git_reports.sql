@@ -39,8 +39,7 @@ end;
 $$;
 
 -- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
-create function private.report_decision() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_decision() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if new.pull_request is not null then
     perform private.request_report(new.org_id, new.connection_id, null, new.pull_request);
@@ -60,8 +59,7 @@ create trigger report after update of verdict on public.git_deliveries for each 
   when (old.verdict = 'PENDING' and new.verdict <> 'PENDING') execute function private.report_decision();
 
 -- Reports a pull request that was announced or has another head, problem or merge; its older head gets an end, too.
-create function private.report_pull() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_pull() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.request_report(new.org_id, new.connection_id, case when tg_op = 'UPDATE' then case
     when old.head_commit <> new.head_commit then old.head_commit end end, new.number);
@@ -76,8 +74,7 @@ create trigger report after update on public.pull_requests for each row
   execute function private.report_pull();
 
 -- Reports what is open of a repository that can be read again, or that can be reported to from now on.
-create function private.report_again() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.report_again() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.request_report(new.org_id, new.id, null, r.number) from public.pull_requests as r
   where r.connection_id = new.id and r.is_open;
@@ -231,8 +228,7 @@ $$;
 -- ## sending
 
 -- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
-create function private.begin_reports(p_leased bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.begin_reports(p_leased bigint[]) returns void language plpgsql set search_path = '' as $$
 begin
   update private.git_secrets as g set next_report_at = d.lease_until
   from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
@@ -323,8 +319,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
-create function private.command_answer(p_delivery bigint) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.command_answer(p_delivery bigint) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
@@ -332,8 +327,7 @@ $$;
 
 -- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
 -- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
-create function private.announce_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.announce_job() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_type public.job_type;
   v_git pg_catalog.jsonb;

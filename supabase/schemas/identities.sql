@@ -264,8 +264,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The template of the sub claims of an organisation.
-create function private.subject_template(p_org uuid) returns text
-language sql stable set search_path = '' as $$
+create function private.subject_template(p_org uuid) returns text language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
     'organization:{organization_id}:module:{module}:phase:{phase}')
 $$;
@@ -341,8 +340,7 @@ comment on function private.identity_trust_policies is
 grant execute on function private.identity_trust_policies to authenticated;
 
 -- The kind of a job's source: fork, pull_request, branch, upload or settings.
-create function private.identity_trust(p_payload jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.identity_trust(p_payload jsonb) returns text language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
     when coalesce(p_payload #> '{options,git,pull_request}', p_payload #> '{options,git,queue}') is not null
     then 'pull_request'

@@ -130,8 +130,7 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
-comment on column public.provision_jobs.id is
-  'Internal: calls, folders and containers have it. People see the number.';
+comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.module_path is
@@ -141,7 +140,6 @@ comment on column public.provision_jobs.target_worker_id is
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
-comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
@@ -174,7 +172,6 @@ comment on column public.provision_jobs.log_day is
   'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
@@ -184,8 +181,7 @@ comment on column public.provision_jobs.started_at is 'When that attempt reporte
 
 -- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
 -- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
-create function private.job_counter(p_org uuid) returns regclass
-language plpgsql set search_path = '' as $$
+create function private.job_counter(p_org uuid) returns regclass language plpgsql set search_path = '' as $$
 declare
   v_name pg_catalog.text := 'private.job_numbers_' || translate(p_org::pg_catalog.text, '-', '_');
 begin
@@ -199,8 +195,7 @@ begin
 end;
 $$;
 
-create function private.make_job_counter() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.make_job_counter() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.job_counter(new.id);
   return null;
@@ -211,8 +206,7 @@ create trigger make_job_counter after insert on public.organizations
 
 -- Numbers a new job: the apply that follows a plan has the plan's number, every other job the next one. A second apply
 -- of the same plan and a retry are runs of their own.
-create function private.number_job() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.number_job() returns trigger language plpgsql set search_path = '' as $$
 begin
   if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
@@ -227,8 +221,7 @@ create trigger number before insert on public.provision_jobs
   for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
-create function private.job_number(p_job bigint) returns bigint
-language sql stable set search_path = '' as $$
+create function private.job_number(p_job bigint) returns bigint language sql stable set search_path = '' as $$
   select j.number from public.provision_jobs as j where j.id = p_job
 $$;
 
@@ -399,8 +392,7 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
 -- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
-create function private.guard_job() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.guard_job() returns trigger language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
   -- In two steps: the table is read only when the status changes.
@@ -613,5 +605,20 @@ begin
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
     and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
+$$;
+
+-- A job that the caller may do this with.
+create function private.seen_job(p_job bigint, p_verb text default 'job.read') returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
+  end if;
+  perform private.need(p_verb, v_job.org_id, v_job.module_path);
+  return v_job;
 end;
 $$;

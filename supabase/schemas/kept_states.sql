@@ -35,7 +35,6 @@ comment on column private.kept_states.module_id is 'The module whose state it wo
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
-comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
@@ -60,8 +59,7 @@ comment on function private.kept_states is
 grant execute on function private.kept_states to authenticated;
 
 -- Refuses a further kept state of a job while people have many to decide about.
-create function private.check_kept_room(p_job bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_kept_room(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
   if (select count(*) from private.kept_states as k
     where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
@@ -161,8 +159,7 @@ begin
 end;
 $$;
 
-create function private.kept_state(p_id uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.kept_state(p_id uuid) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, false);
 begin

@@ -148,8 +148,7 @@ end;
 $$;
 
 -- Writes down an instance's last quarter of an hour when a new one has begun.
-create function private.flush_tick(p_instance uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.flush_tick(p_instance uuid) returns void language plpgsql set search_path = '' as $$
 begin
   insert into private.worker_ticks as t (worker_id, instance_id, at, heartbeats, busy, slots, draining)
   select h.worker_id, h.instance_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
@@ -290,8 +289,7 @@ end;
 $$;
 
 -- The newest stable release, when it is newer than a version; otherwise null.
-create function private.update_offer(p_version text) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.update_offer(p_version text) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_version pg_catalog.text := private.latest_version();
 begin
@@ -306,8 +304,7 @@ end;
 $$;
 
 -- Whether some lane of a runner has a job ready, even if another runner is nearer.
-create function private.has_ready_lane(p_worker uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.has_ready_lane(p_worker uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (
     select from private.lane_workers as lw
@@ -380,8 +377,7 @@ grant execute on function private.worker_heartbeat to worker;
 
 -- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
 -- heartbeat first.
-create function private.grace_began_at() returns timestamptz
-language sql stable set search_path = '' as $$
+create function private.grace_began_at() returns timestamptz language sql stable set search_path = '' as $$
   select coalesce((
     select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
 $$;

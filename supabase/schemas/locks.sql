@@ -52,8 +52,7 @@ end;
 $$;
 
 -- The same for one state.
-create function private.lock_state(p_org uuid, p_state uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_state(p_org uuid, p_state uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
   if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
@@ -84,8 +83,7 @@ end;
 $$;
 
 -- Serialises what happens to the queues of these jobs' states.
-create function private.lock_job_states(p_jobs bigint[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_job_states(p_jobs bigint[]) returns void language plpgsql set search_path = '' as $$
 begin
   perform private.lock_states(q.org_id, q.states) from (
     select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
@@ -95,32 +93,28 @@ end;
 $$;
 
 -- Serialises every change of an organisation's dependencies. Taken before routing and states.
-create function private.lock_dependencies(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_dependencies(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
 end;
 $$;
 
 -- Lets one caller at a time change the variables of a path, so that versions count without gaps.
-create function private.lock_variables(p_org uuid, p_path text) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_variables(p_org uuid, p_path text) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
 end;
 $$;
 
 -- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.lock_set(p_set uuid) returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
 end;
 $$;
 
 -- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.try_lock_set(p_set uuid) returns boolean language plpgsql set search_path = '' as $$
 begin
   return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
 end;

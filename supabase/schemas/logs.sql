@@ -48,14 +48,12 @@ comment on table private.job_log_chunks_rest is
   'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
 
 -- Today in UTC, whatever the time zone of the session.
-create function private.utc_day() returns date
-language sql stable set search_path = '' as $$
+create function private.utc_day() returns date language sql stable set search_path = '' as $$
   select (now() at time zone 'utc')::pg_catalog.date
 $$;
 
 -- The name of a day's log partition (in private).
-create function private.log_partition_name(p_day date) returns text
-language sql immutable set search_path = '' as $$
+create function private.log_partition_name(p_day date) returns text language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
@@ -92,8 +90,7 @@ $$;
 -- ## logs
 
 -- Refuses chunks of a log that could not be stored.
-create function private.check_chunks(p_chunks jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_chunks(p_chunks jsonb) returns void language plpgsql immutable set search_path = '' as $$
 begin
   if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
     perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
@@ -209,6 +206,19 @@ alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 
+-- The bytes of something that was sent in base64 with its SHA-256.
+create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text) returns bytea
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_body pg_catalog.bytea := decode(p_base64, 'base64');
+begin
+  if encode(sha256(v_body), 'hex') is distinct from lower(coalesce(p_sha256, '')) then
+    perform private.fail('RY422', format('The %s is not what its SHA-256 says.', p_what), 'Send it again.');
+  end if;
+  return v_body;
+end;
+$$;
+
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
 ) returns jsonb
@@ -217,10 +227,7 @@ declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
   v_body pg_catalog.bytea;
 begin
-  v_body := decode(p_body_base64, 'base64');
-  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
-    perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');
-  end if;
+  v_body := private.checked_bytes('artifact', p_body_base64, p_sha256);
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   values (v_live.job_id, p_attempt, p_name, v_body, lower(p_sha256))
   on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
@@ -287,10 +294,7 @@ declare
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
-  v_body := decode(p_body_base64, 'base64');
-  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
-    perform private.fail('RY422', 'The upload is not what its SHA-256 says.', 'Send it again.');
-  end if;
+  v_body := private.checked_bytes('upload', p_body_base64, p_sha256);
   delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
   if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
     perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
@@ -309,8 +313,7 @@ comment on function private.upload_source is
 grant execute on function private.upload_source to authenticated;
 
 -- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.refuse_upload() returns void language plpgsql immutable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
 end;

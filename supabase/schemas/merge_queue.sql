@@ -27,18 +27,11 @@ create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id
 create index merge_groups_created_at_idx on private.merge_groups (created_at);
 alter table private.merge_groups enable row level security;
 comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
-comment on column private.merge_groups.connection_id is 'The repository.';
 comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
 comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
-comment on column private.merge_groups.base is 'The branch that it would be merged into.';
-comment on column private.merge_groups.base_commit is 'The commit that it is based on.';
-comment on column private.merge_groups.pull_request is 'The pull request that is queued.';
 comment on column private.merge_groups.status is
   'WAITING: for a runner, or for the entries before it · PLANNING · APPLYING · PASSED: it may merge · FAILED · ENDED: '
   'it left the queue first.';
-comment on column private.merge_groups.problem is 'Why it failed.';
-comment on column private.merge_groups.set_id is 'The set of its plans.';
-comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
@@ -55,8 +48,7 @@ $$;
 -- ## entries
 
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
-create function private.forget_group(p_group private.merge_groups) returns void
-language sql set search_path = '' as $$
+create function private.forget_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null
   from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
   where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
@@ -163,8 +155,7 @@ $$;
 
 -- Counts the reviews of the pull request for applies of an entry that wait for approval. A state that is in use is
 -- left to the next sweep.
-create function private.approve_group(p_group private.merge_groups) returns void
-language sql set search_path = '' as $$
+create function private.approve_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   select private.count_reviews(a, p) from private.set_members as m
   join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'
   join public.provision_jobs as p on p.id = a.plan_job_id
@@ -247,8 +238,7 @@ end;
 $$;
 
 -- Moves on the entries whose jobs ended while somebody was at them.
-create function private.sweep_queue() returns void
-language plpgsql set search_path = '' as $$
+create function private.sweep_queue() returns void language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin

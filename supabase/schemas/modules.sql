@@ -12,8 +12,7 @@ comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
 -- The mode in which plans of a repository are applied; null where another place sets it.
-create function private.is_apply_mode(p_mode text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_apply_mode(p_mode text) returns boolean language sql immutable set search_path = '' as $$
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
 $$;
 
@@ -83,7 +82,6 @@ alter table public.modules enable row level security;
 grant select on public.modules to authenticated, service_role;
 comment on table public.modules is
   'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
-comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
@@ -93,8 +91,6 @@ comment on column public.modules.backend is
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
-comment on column public.modules.labels is 'Labels that a runner must have to run its jobs.';
-comment on column public.modules.runner_instance_name is 'Pins jobs to the runner instance of this name.';
 comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
 comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
 comment on column public.modules.approval_timeout_seconds is
@@ -112,8 +108,7 @@ create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
 -- Refuses a module whose fields are out of range.
-create function private.check_module_row() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
 begin
   if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name
     or length(new.description) > 2000
@@ -145,8 +140,7 @@ create trigger wake after insert or delete or update of description, source_kind
 -- ## checks of what people write
 
 -- Refuses hooks with unknown names or that are not scripts.
-create function private.check_hooks(p_hooks jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_hooks(p_hooks jsonb) returns void language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
@@ -160,8 +154,7 @@ $$;
 
 -- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
-create function private.check_address(p_url text) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_address(p_url text) returns void language plpgsql immutable set search_path = '' as $$
 begin
   if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
     '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
@@ -224,8 +217,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
-create function private.ensure_groups(p_org uuid, p_path text) returns uuid
-language plpgsql set search_path = '' as $$
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
 begin
   if not coalesce(private.is_path(p_path), false) then
     perform private.fail('RY422', format('"%s" is not a path.', p_path),
@@ -258,8 +250,6 @@ grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
-comment on column public.module_locks.reason is 'Why, shown with each refusal.';
-comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
 
@@ -458,8 +448,7 @@ comment on function private.unlock_module is 'Takes a member''s lock off a modul
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
-create function private.repository_key(p_url text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
     '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');

@@ -3,15 +3,13 @@
 -- backend, as by every apply. A move between two modules is written in one call, so both states change or neither.
 
 -- The module that resources are moved to, if that is another one.
-create function private.other_module(p_change jsonb) returns uuid
-language sql immutable set search_path = '' as $$
+create function private.other_module(p_change jsonb) returns uuid language sql immutable set search_path = '' as $$
   select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     then (p_change ->> 'module')::pg_catalog.uuid end
 $$;
 
 -- Whether a text can be one argument of an engine: neither an option nor more than one line.
-create function private.is_argument(p_text text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_argument(p_text text) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(length(p_text) between 1 and 1000 and p_text !~ '^-' and p_text !~ '[[:cntrl:]]', false)
 $$;
 
@@ -89,8 +87,7 @@ end;
 $$;
 
 -- Describes a change of a state in one line of at most 500 characters.
-create function private.state_change_words(p_change jsonb) returns text
-language sql stable set search_path = '' as $$
+create function private.state_change_words(p_change jsonb) returns text language sql stable set search_path = '' as $$
   select left(case p_change ->> 'action'
     when 'move' then format('Move %s to %s', p_change #>> '{addresses,0}', p_change ->> 'to')
       || coalesce((select format(' of %s', m.path) from public.modules as m
@@ -132,8 +129,7 @@ begin
     v_state.lineage, 'body', v_state.body);
 end;
 $$;
-comment on function private.worker_destination_state is
-  'The state of the module that a STATE job moves resources to.';
+comment on function private.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 grant execute on function private.worker_destination_state to worker, executor;
 
 create function private.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb

@@ -4,8 +4,7 @@
 -- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
-create function private.notification_events() returns text[]
-language sql immutable set search_path = '' as $$
+create function private.notification_events() returns text[] language sql immutable set search_path = '' as $$
   select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
     'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']
 $$;
@@ -33,7 +32,6 @@ create policy "Members see their organisation's notification rules" on public.no
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
 comment on column public.notification_rules.path is
   'The group or module that it is about; "" is the whole organisation.';
-comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
@@ -89,7 +87,6 @@ comment on column public.deliveries.rule_id is
   'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
-comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
@@ -126,8 +123,7 @@ end;
 $$;
 
 -- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
-create function private.notify_job(p_event public.job_events) returns void
-language plpgsql set search_path = '' as $$
+create function private.notify_job(p_event public.job_events) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
@@ -148,8 +144,7 @@ end;
 $$;
 
 -- Tells of drift that was not known before.
-create function private.notify_drift() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_drift() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify(new.org_id, 'module.drift', format('drift:%s:%s', new.id, extract(epoch
     from new.drift_since)), 'module:' || new.id, new.path,
@@ -183,8 +178,7 @@ end;
 $$;
 
 -- Tells of a runner that went silent; one that was stopped or sleeps is not lost.
-create function private.notify_lost() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_lost() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify_runner(new.worker_id, 'runner.lost', 'runner_event:' || new.id, 'is lost', new.reason);
   return null;
@@ -194,8 +188,7 @@ create trigger notify after insert on public.worker_events for each row
   when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
 
 -- Notifies of a process that reports that it cannot run jobs, when it could before.
-create function private.notify_degraded() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_degraded() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   perform private.notify_runner(new.worker_id, 'runner.degraded', format('degraded:%s:%s', new.id, extract(epoch
     from now())), 'is degraded',
@@ -209,8 +202,7 @@ create trigger notify_degraded after update of facts on public.worker_instances 
   execute function private.notify_degraded();
 
 -- Tells of a new stable release, and how many runners are now outdated: one message each, however many they are.
-create function private.notify_release() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.notify_release() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_outdated integer;
@@ -248,7 +240,6 @@ create table private.notifier (
 );
 alter table private.notifier enable row level security;
 comment on table private.notifier is 'How messages are sent: one row.';
-comment on column private.notifier.is_only is 'So that there is one row.';
 comment on column private.notifier.url is
   'The address of the function that sends; where pg_net is, the sweep wakes it.';
 comment on column private.notifier.retry_seconds is
@@ -274,14 +265,12 @@ comment on column private.sendable_deliveries.subject is 'What it is about; mess
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
 -- Whether there is something to send.
-create function private.has_due_deliveries() returns boolean
-language sql stable set search_path = '' as $$
+create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
   select exists (select from private.sendable_deliveries)
 $$;
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
-create function private.end_orphans() returns void
-language plpgsql set search_path = '' as $$
+create function private.end_orphans() returns void language plpgsql set search_path = '' as $$
 begin
   -- Written by an event at the moment when the rule was removed.
   update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
@@ -310,8 +299,7 @@ $$;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
 -- keeps its pause, or it would use up its tries at once.
-create function private.end_pauses(p_rule uuid) returns void
-language sql set search_path = '' as $$
+create function private.end_pauses(p_rule uuid) returns void language sql set search_path = '' as $$
   update public.deliveries as d set next_at = now()
   where d.id in (
     select w.id from public.deliveries as w
@@ -321,8 +309,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
-create function private.wake_notifier() returns boolean
-language plpgsql set search_path = '' as $$
+create function private.wake_notifier() returns boolean language plpgsql set search_path = '' as $$
 declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin

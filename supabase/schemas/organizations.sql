@@ -14,7 +14,6 @@ create table private.installation (
 );
 alter table private.installation enable row level security;
 comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.is_only is 'So that there is one row.';
 comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
 insert into private.installation default values;
 
@@ -115,8 +114,7 @@ comment on function private.update_organization is
 grant execute on function private.update_organization to authenticated;
 
 -- Refuses to remove an organisation that still has something of its own.
-create function private.refuse_contents(p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_contents(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
   v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
@@ -320,8 +318,7 @@ end;
 $$;
 
 -- Refuses to leave an organisation without an owner.
-create function private.keep_an_owner(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
   if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
     perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');

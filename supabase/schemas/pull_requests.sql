@@ -30,16 +30,11 @@ grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.pull_requests is 'Pull requests that were announced.';
-comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
 comment on column public.pull_requests.allowed_commit is
   'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
-comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
-comment on column public.pull_requests.sender is 'Who opened it, or whose event came first.';
-comment on column public.pull_requests.base is 'The branch that it would be merged into.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
-comment on column public.pull_requests.title is 'Its title at the provider.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
@@ -49,8 +44,7 @@ create trigger touch before update on public.pull_requests for each row execute 
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
 
-create function private.fork_words(p_commit text) returns text
-language sql immutable set search_path = '' as $$
+create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
 $$;
 
@@ -149,8 +143,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
-create function private.refuse_unmerged(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_unmerged(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_plan public.provision_jobs;
   v_pull public.pull_requests;

@@ -58,7 +58,6 @@ comment on table public.rollouts is
   'organisation.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 until one has begun.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
-comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is
   'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
@@ -143,8 +142,7 @@ end;
 $$;
 
 -- Whether an organisation's policy lets runners update now.
-create function private.may_update(p_org uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.may_update(p_org uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
     from public.update_policies as p where p.org_id = p_org), false);
@@ -170,8 +168,7 @@ $$;
 -- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
 -- and a person decides.
 -- The names of the files that a release has.
-create function private.release_files(p_version text) returns text[]
-language plpgsql stable set search_path = '' as $$
+create function private.release_files(p_version text) returns text[] language plpgsql stable set search_path = '' as $$
 begin
   return array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
     where r.version = p_version);
@@ -188,16 +185,26 @@ language sql stable set search_path = '' as $$
   where n.worker_id = p_worker and i.is_fresh
 $$;
 
--- Runners older than the newest stable release that a job can update, without a job about them.
-create function private.outdated_workers(p_org uuid) returns setof public.workers
+-- Whether a runner lets a job update it: one in a cloud always, one that updates itself only while it takes jobs.
+create function private.takes_updates(p_worker public.workers) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_worker.type = 'cloud-hosted'
+    or p_worker.type = 'self-hosted' and not (p_worker.is_draining or p_worker.is_disabled)
+$$;
+
+-- Runners that are older than a release and take updates, without a job about them.
+create function private.updatable_workers(p_org uuid, p_version text) returns setof public.workers
 language sql stable set search_path = '' as $$
   select w.* from public.workers as w
   where w.org_id = p_org and w.removed_at is null and not w.cloud ? 'is_gone'
-    and private.is_version_less(w.version, private.latest_version())
-    and (w.type = 'cloud-hosted'
-      or w.type = 'self-hosted' and not (w.is_draining or w.is_disabled)
-        and private.updates_itself(w.id, private.latest_version()))
-    and not private.is_state_in_use(w.id)
+    and private.is_version_less(w.version, p_version) and private.takes_updates(w) and not private.is_state_in_use(w.id)
+$$;
+
+-- Runners older than the newest stable release that a job can update, without a job about them.
+create function private.outdated_workers(p_org uuid) returns setof public.workers
+language sql stable set search_path = '' as $$
+  select w.* from private.updatable_workers(p_org, private.latest_version()) as w
+  where w.type = 'cloud-hosted' or private.updates_itself(w.id, private.latest_version())
 $$;
 
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
@@ -252,7 +259,7 @@ begin
     perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
       'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a '
       'file for its platform.');
-  elsif p_worker.is_draining or p_worker.is_disabled then
+  elsif not private.takes_updates(p_worker) then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
       'Resume it first.');
   end if;
@@ -290,8 +297,7 @@ grant execute on function private.update_one_worker to authenticated;
 
 -- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
-create function private.plan_waves(p_workers uuid[]) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.plan_waves(p_workers uuid[]) returns jsonb language sql immutable set search_path = '' as $$
   select jsonb_agg(w.ids order by w.first) from (
     select min(x.i) as first, jsonb_agg(x.id order by x.i) as ids from (
       select u.id, u.i, u.n, (row_number() over (partition by u.n order by u.i) - 1) / 200 as part from (
@@ -312,12 +318,9 @@ begin
   -- As they are now: days may have passed since the waves were planned, and a person may have updated, drained or
   -- removed a runner.
   for v_job in
-    select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
-    where w.id in (select x::pg_catalog.uuid
-      from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
-      and w.removed_at is null and not w.cloud ? 'is_gone' and private.is_version_less(w.version, p_rollout.version)
-      and (w.type = 'cloud-hosted' or not (w.is_draining or w.is_disabled)) and not private.is_state_in_use(w.id)
-    order by w.id
+    select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
+    cross join lateral private.update_jobs(w, p_rollout.version) as u
+    where p_rollout.waves -> (p_rollout.wave - 1) ? w.id::pg_catalog.text order by w.id
   loop
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
@@ -330,8 +333,7 @@ end;
 $$;
 
 -- Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.
-create function private.advance_rollout(p_rollout uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.advance_rollout(p_rollout uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_rollout public.rollouts;
   v_failed bigint;
@@ -420,8 +422,7 @@ grant execute on function private.update_outdated_workers to authenticated;
 -- ## what the end of such a job leads to
 
 -- Resumes a runner whose update did not succeed.
-create function private.undrain_after_update(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
   -- stays so.
@@ -448,17 +449,18 @@ begin
 end;
 $$;
 
+-- An organisation's policy; until it has one, nothing is updated automatically.
+create function private.policy_of(p_org uuid) returns public.update_policies
+language sql stable set search_path = '' as $$
+  select coalesce((select p from public.update_policies as p where p.org_id = p_org),
+    (p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now())::public.update_policies)
+$$;
+
 create function private.update_policy(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_policy public.update_policies;
 begin
   perform private.need('release.read', p_org);
-  select * into v_policy from public.update_policies where org_id = p_org;
-  if v_policy.org_id is null then
-    select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
-  end if;
-  return private.policy_json(v_policy);
+  return private.policy_json(private.policy_of(p_org));
 end;
 $$;
 comment on function private.update_policy is
@@ -472,10 +474,7 @@ declare
 begin
   perform private.need('release.roll_out', p_org);
   perform private.refuse_unknown_keys(p_spec, array['mode', 'days', 'begins_at', 'ends_at', 'zone']);
-  select * into v_policy from public.update_policies where org_id = p_org;
-  if v_policy.org_id is null then
-    select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
-  end if;
+  v_policy := private.policy_of(p_org);
   v_policy := jsonb_populate_record(v_policy, coalesce(p_spec, '{}'));
   perform private.check_zone(v_policy.zone);
   insert into public.update_policies as p (org_id, mode, days, begins_at, ends_at, zone, updated_by_label)
@@ -503,8 +502,7 @@ grant execute on function private.set_update_policy to authenticated;
 
 -- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
-create function private.sweep_update_policies() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_update_policies() returns integer language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_rollout public.rollouts;

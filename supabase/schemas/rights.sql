@@ -64,8 +64,6 @@ grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
-comment on column public.team_members.team_id is 'The team.';
-comment on column public.team_members.added_at is 'When the member joined the team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
 
@@ -94,7 +92,6 @@ create policy "Members see who has which role where" on public.role_bindings
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
-comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
 create trigger wake after insert or update or delete on public.role_bindings
   for each row execute function private.wake_for_row();

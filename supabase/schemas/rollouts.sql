@@ -1,8 +1,7 @@
 -- Control of rollouts and releases: pause, resume, abort, withdraw; and the end of updates that took too long.
 
 -- Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.
-create function private.stop_updates(p_version text) returns void
-language plpgsql set search_path = '' as $$
+create function private.stop_updates(p_version text) returns void language plpgsql set search_path = '' as $$
 declare
   v_rollout pg_catalog.uuid;
   v_job pg_catalog.record;
@@ -50,8 +49,7 @@ comment on function private.withdraw_release is
 grant execute on function private.withdraw_release to service_role;
 
 -- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
-create function private.sweep_updates() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_updates() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;

@@ -26,7 +26,6 @@ alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
-comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is
   'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
 comment on column private.lanes.excluded_worker_id is
@@ -49,7 +48,6 @@ comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
 comment on column private.lane_workers.distance is
   'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
-comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
 
 create view private.ready_lanes as
 select
@@ -211,8 +209,7 @@ $$;
 
 -- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
 -- took seconds with 5,000 runners.
-create function private.make_lanes(p_needs private.lanes[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.make_lanes(p_needs private.lanes[]) returns void language plpgsql set search_path = '' as $$
 declare
   v_made integer[];
 begin
@@ -238,8 +235,7 @@ end;
 $$;
 
 -- The lanes for these needs, in their order; created where a need is the first of its kind.
-create function private.lanes_for(p_needs private.lanes[]) returns integer[]
-language plpgsql set search_path = '' as $$
+create function private.lanes_for(p_needs private.lanes[]) returns integer[] language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
 begin
@@ -265,16 +261,14 @@ end;
 $$;
 
 -- The lane of a job.
-create function private.lane_of(p_job public.provision_jobs) returns integer
-language plpgsql set search_path = '' as $$
+create function private.lane_of(p_job public.provision_jobs) returns integer language plpgsql set search_path = '' as $$
 begin
   return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
 -- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake_lane(p_lane integer) returns void language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_is_shared boolean;
@@ -295,8 +289,7 @@ end;
 $$;
 
 -- Wakes the runners of a runner's lanes that have a ready job: after it came, or for those who may take its place.
-create function private.wake_lanes_of(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.wake_lanes_of(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
@@ -345,8 +338,7 @@ $$;
 
 -- After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The
 -- caller holds the routing lock alone.
-create function private.reroute(p_org uuid, p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.reroute(p_org uuid, p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
   insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
@@ -371,8 +363,7 @@ $$;
 -- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
 -- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
-create function private.make_ready(p_job bigint) returns void
-language plpgsql set search_path = '' as $$
+create function private.make_ready(p_job bigint) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_lane integer;
@@ -390,8 +381,7 @@ $$;
 
 -- Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the
 -- state's lock.
-create function private.refresh_next(p_state uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_next(p_state uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_next pg_catalog.record;
   v_current bigint;
@@ -440,7 +430,6 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
-comment on column private.job_states.labels is 'Labels that the runner must have.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
 
 -- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
@@ -526,8 +515,7 @@ grant execute on function private.set_shared_runners to authenticated;
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
 -- The organisations that a shared runner works for, by their short names; none for everybody.
-create function private.shared_orgs(p_worker uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.shared_orgs(p_worker uuid) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
     from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
@@ -564,8 +552,7 @@ end;
 $$;
 
 -- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_state_locked(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.locked_states as l where l.state_key = p_state);
 end;

@@ -464,8 +464,7 @@ comment on function private.deploy_worker is
 grant execute on function private.deploy_worker to authenticated;
 
 -- Retires the records of runners that were removed from the cloud.
-create function private.sweep_removals() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_removals() returns integer language plpgsql set search_path = '' as $$
 declare
   v_worker pg_catalog.record;
   v_count integer := 0;

@@ -69,8 +69,6 @@ comment on column public.workers.is_shared is
 comment on column public.workers.type is 'How it came to be.';
 comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
 comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' heartbeats.';
-comment on column public.workers.status_reason is 'Why it has that status, in words.';
-comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is
@@ -85,7 +83,6 @@ comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is 
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-comment on column public.workers.never_contacted is 'Whether it has never connected.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
@@ -123,7 +120,6 @@ comment on table public.worker_instances is
   'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
   'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
-comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
@@ -144,8 +140,7 @@ end;
 $$;
 
 -- Tells a runner's instances how many jobs it may run now.
-create function private.refresh_slots(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_slots(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
   update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
   where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
@@ -207,7 +202,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 
 -- Writes one event of a runner.
 create function private.record_worker_event(
@@ -369,16 +363,14 @@ grant execute on function private.path_runners to authenticated;
 
 -- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
 -- null.
-create function private.degraded_words(p_worker uuid) returns text
-language sql stable set search_path = '' as $$
+create function private.degraded_words(p_worker uuid) returns text language sql stable set search_path = '' as $$
   select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
   where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
 $$;
 
 -- Writes a runner's status where it has changed, with an event. Nothing is written otherwise.
-create function private.refresh_worker_status(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.refresh_worker_status(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
   v_new pg_catalog.record;
@@ -433,8 +425,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The newest stable release that was not withdrawn.
-create function private.latest_version() returns text
-language plpgsql stable set search_path = '' as $$
+create function private.latest_version() returns text language plpgsql stable set search_path = '' as $$
 begin
   return (
     select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null

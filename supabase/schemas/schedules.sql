@@ -139,8 +139,7 @@ end;
 $$;
 
 -- A time in words, such as "Weekdays at 07:30"; itself, where words would be longer.
-create function private.cron_words(p_cron text) returns text
-language plpgsql immutable set search_path = '' as $$
+create function private.cron_words(p_cron text) returns text language plpgsql immutable set search_path = '' as $$
 declare
   v_fields pg_catalog.text[] := regexp_split_to_array(trim(p_cron), '\s+');
   v_cron private.cron := private.parse_cron(p_cron);
@@ -207,8 +206,6 @@ comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.reason is 'Why it is off, in words.';
-comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
@@ -438,8 +435,7 @@ comment on function private.run_schedule is
 grant execute on function private.run_schedule to authenticated;
 
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
-create function private.sweep_schedules() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_schedules() returns integer language plpgsql set search_path = '' as $$
 declare
   v_schedule public.schedules;
   v_count integer := 0;

@@ -35,7 +35,6 @@ select
 from private.worker_tokens as t
 where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
 comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
-comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
 
 -- Stores the hash of a new token.
 create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
@@ -227,7 +226,6 @@ alter table private.sessions enable row level security;
 comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
-comment on column private.sessions.token_id is 'The token that opened it.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
@@ -293,8 +291,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The session that the calling executor or engine speaks for although its own has ended. Null for everybody else.
-create function private.executor_session() returns uuid
-language plpgsql stable set search_path = '' as $$
+create function private.executor_session() returns uuid language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -485,8 +482,7 @@ comment on type private.runner is
 
 -- The calling runner, from the session id in its token alone. Refuses ended sessions and removed runners; an executor
 -- in the middle of a change outlives its session.
-create function private.this_runner() returns private.runner
-language plpgsql stable set search_path = '' as $$
+create function private.this_runner() returns private.runner language plpgsql stable set search_path = '' as $$
 declare
   v_runner private.runner;
   v_claims pg_catalog.jsonb := private.jwt();
@@ -612,8 +608,7 @@ end;
 $$;
 
 -- An attempt that the calling runner has; null when it has not. An executor may only name its own.
-create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
-returns private.live_jobs
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;

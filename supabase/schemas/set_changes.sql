@@ -78,8 +78,7 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
 $$;
 
-create function private.retry_set(p_set uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.retry_set(p_set uuid) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.plan');
   v_modules pg_catalog.uuid[];
@@ -291,8 +290,7 @@ $$;
 
 -- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
 -- done.
-create function private.sweep_sets() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_sets() returns integer language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;
   v_count integer := 0;

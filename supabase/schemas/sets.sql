@@ -34,11 +34,9 @@ create policy "Members see their organisation's sets" on public.job_sets
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
-comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
-comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
@@ -97,8 +95,7 @@ where not exists (
   select from public.provision_jobs as a
   where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
 );
-comment on view private.planned_outputs is
-  'Outputs that plans of sets change, of modules that were not applied since.';
+comment on view private.planned_outputs is 'Outputs that plans of sets change, of modules that were not applied since.';
 comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.planned_outputs.words is 'Why it may not, or has none.';
 
@@ -146,8 +143,7 @@ comment on view private.placeable_members is
 -- ## progress
 
 -- A set as pages and commands show it: its counts, what failed, and about how long the rest takes.
-create function private.set_json(p_set public.job_sets) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.set_json(p_set public.job_sets) returns jsonb language plpgsql stable set search_path = '' as $$
 declare
   v_counts pg_catalog.jsonb;
   v_done integer;
@@ -229,8 +225,7 @@ comment on function private.list_sets is
 grant execute on function private.list_sets to authenticated;
 
 -- Whether something of a set waits or runs.
-create function private.is_set_open(p_set uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_set_open(p_set uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
     where m.set_id = p_set and m.left_out is null

@@ -19,9 +19,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
-comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 
 create function private.start_device_login(
@@ -46,8 +44,7 @@ comment on function private.start_device_login is
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
-create function private.refuse_personal_token() returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_personal_token() returns void language plpgsql stable set search_path = '' as $$
 begin
   if private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'A personal token creates no other login and no other token.',
@@ -77,8 +74,7 @@ end;
 $$;
 
 -- PostgREST answers with this status and commits.
-create function private.no_device_login() returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.no_device_login() returns jsonb language plpgsql set search_path = '' as $$
 begin
   perform set_config('response.status', '404', true);
   return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',

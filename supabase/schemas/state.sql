@@ -31,16 +31,14 @@ comment on view private.locked_states is
   'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
 
 -- Whether a job is queued, running or held for a state.
-create function private.is_state_in_use(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
 end;
 $$;
 
 -- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
-create function private.state_contents(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
+create function private.state_contents(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
 declare
   v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
 begin
@@ -95,8 +93,7 @@ comment on column private.state_versions.written_by is 'The admin who pushed it;
 comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; 0 while it has none.
-create function private.state_serial(p_module uuid) returns bigint
-language plpgsql stable set search_path = '' as $$
+create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
 end;
@@ -118,16 +115,14 @@ end;
 $$;
 
 -- Whether a job may write its module's state: it changes infrastructure or the state itself, or brings a state in.
-create function private.writes_state(p_job bigint) returns boolean
-language sql stable set search_path = '' as $$
+create function private.writes_state(p_job bigint) returns boolean language sql stable set search_path = '' as $$
   select j.type in ('APPLY', 'DESTROY', 'STATE')
     or j.type = 'PLAN' and coalesce(j.payload #> '{options,bring_state}' = 'true', false)
   from public.provision_jobs as j where j.id = p_job
 $$;
 
 -- Refuses to let a job write that only reads.
-create function private.refuse_reader(p_job bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.refuse_reader(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
   if not private.writes_state(p_job) then
     perform private.fail('RY409', 'This job only reads; it writes no state.',
@@ -426,8 +421,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The outputs in a state as members see them; a sensitive one has a name and no value.
-create function private.state_outputs(p_state jsonb) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.state_outputs(p_state jsonb) returns jsonb language sql immutable set search_path = '' as $$
   select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
     case when not o.is_secret then o.value end)), '{}')
   from private.read_outputs(p_state) as o
@@ -670,22 +664,19 @@ comment on function private.worker_outputs_get is
 grant execute on function private.worker_outputs_get to worker, executor, engine;
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
-create function private.has_writer(p_module uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (
     select from private.live_jobs as q
     where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
 $$;
 
 -- A value's digest.
-create function private.value_digest(p_value jsonb) returns text
-language sql immutable set search_path = '' as $$
+create function private.value_digest(p_value jsonb) returns text language sql immutable set search_path = '' as $$
   select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
 $$;
 
 -- Digests of the outputs in a state, by name.
-create function private.state_digests(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
+create function private.state_digests(p_body text) returns jsonb language plpgsql immutable set search_path = '' as $$
 begin
   return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
     from private.read_outputs(p_body::pg_catalog.jsonb) as o);
@@ -696,8 +687,7 @@ end;
 $$;
 
 -- Keeps the digests of a module's outputs, if another module takes some of them.
-create function private.note_outputs(p_module uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.note_outputs(p_module uuid) returns void language plpgsql set search_path = '' as $$
 begin
   if exists (select from public.module_bindings as b where b.producer_id = p_module) then
     insert into private.output_digests as d (module_id, digests)

@@ -19,8 +19,7 @@ comment on column private.outages.ended_at is
   'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
-create function private.note_alive() returns void
-language plpgsql set search_path = '' as $$
+create function private.note_alive() returns void language plpgsql set search_path = '' as $$
 declare
   v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
 begin
@@ -47,8 +46,7 @@ comment on column private.first_sweeps.server_started_at is 'The server''s start
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean
-language plpgsql set search_path = '' as $$
+create function private.is_past_grace() returns boolean language plpgsql set search_path = '' as $$
 begin
   insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
   -- A clock that was set back must not prolong the grace.
@@ -59,8 +57,7 @@ end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
-create function private.sweep_workers() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_workers() returns integer language plpgsql set search_path = '' as $$
 declare
   v_worker pg_catalog.uuid;
   v_count integer := 0;
@@ -90,8 +87,7 @@ end;
 $$;
 
 -- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
-create function private.sweep_sessions() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_sessions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_session pg_catalog.record;
   v_count integer := 0;
@@ -115,8 +111,7 @@ end;
 $$;
 
 -- Requeues or flags jobs whose lease has run out.
-create function private.sweep_leases() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_leases() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;
@@ -144,8 +139,7 @@ end;
 $$;
 
 -- Makes jobs ready whose pause is over.
-create function private.sweep_backoff() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_backoff() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job private.live_jobs;
   v_count integer := 0;
@@ -167,8 +161,7 @@ $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
 -- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
-create function private.sweep_aging() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_aging() returns integer language plpgsql set search_path = '' as $$
 declare
   v_live private.live_jobs;
   v_job public.provision_jobs;
@@ -202,8 +195,7 @@ end;
 $$;
 
 -- Cancels jobs that were not approved in time.
-create function private.sweep_approvals() returns integer
-language plpgsql set search_path = '' as $$
+create function private.sweep_approvals() returns integer language plpgsql set search_path = '' as $$
 declare
   v_job bigint;
   v_count integer := 0;
@@ -226,8 +218,7 @@ end;
 $$;
 
 -- The days that have a log partition, the oldest first.
-create function private.log_days() returns setof date
-language sql stable set search_path = '' as $$
+create function private.log_days() returns setof date language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
   where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
@@ -235,8 +226,7 @@ $$;
 
 -- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
 -- the transaction.
-create function private.drop_old_log_partitions() returns integer
-language plpgsql set search_path = '' as $$
+create function private.drop_old_log_partitions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
   v_oldest pg_catalog.date := private.utc_day() - coalesce((
@@ -269,8 +259,7 @@ comment on table private.log_retention is
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
-create function private.delete_old_logs() returns integer
-language plpgsql set search_path = '' as $$
+create function private.delete_old_logs() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
   v_orgs pg_catalog.uuid[];
@@ -303,8 +292,7 @@ $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
 -- them.
-create function private.forget_instances() returns integer
-language plpgsql set search_path = '' as $$
+create function private.forget_instances() returns integer language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
   v_count integer;
@@ -334,8 +322,7 @@ end;
 $$;
 
 -- Removes lanes that have no job; they are created again when needed.
-create function private.forget_lanes() returns integer
-language plpgsql set search_path = '' as $$
+create function private.forget_lanes() returns integer language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;
   v_deleted integer;
@@ -360,8 +347,7 @@ end;
 $$;
 
 -- Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.
-create function private.remove_temporary_modules() returns integer
-language plpgsql set search_path = '' as $$
+create function private.remove_temporary_modules() returns integer language plpgsql set search_path = '' as $$
 declare
   v_module public.modules;
   v_count integer := 0;
@@ -395,8 +381,7 @@ $$;
 
 -- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
 -- that one that fails stops no other.
-create function private.remove_old_rows(p_part text) returns integer
-language plpgsql set search_path = '' as $$
+create function private.remove_old_rows(p_part text) returns integer language plpgsql set search_path = '' as $$
 declare
   v_count integer;
 begin
@@ -471,8 +456,7 @@ comment on table private.slimmed_history is
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
-create function private.slim_old_jobs() returns integer
-language plpgsql set search_path = '' as $$
+create function private.slim_old_jobs() returns integer language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := array(
     select j.id from public.organizations as o
@@ -498,8 +482,7 @@ $$;
 
 -- Deletes jobs that ended 400 days ago, a thousand at a time. One that has a state which nobody has decided about
 -- stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
-create function private.delete_old_jobs() returns integer
-language sql set search_path = '' as $$
+create function private.delete_old_jobs() returns integer language sql set search_path = '' as $$
   select private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (
@@ -515,8 +498,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
-create function private.delete_organizations() returns integer
-language plpgsql set search_path = '' as $$
+create function private.delete_organizations() returns integer language plpgsql set search_path = '' as $$
 declare
   v_count integer := private.delete_jobs(array(
     select j.id from public.organizations as o
@@ -534,8 +516,7 @@ $$;
 -- The parts of the sweep that are due, in their order. Leases come first: whatever else takes long, a lost job is
 -- found. Housekeeping is due every five minutes; the drop of log days comes last, because it locks all logs. None while
 -- another sweep is at a part.
-create function private.begin_sweep() returns text[]
-language plpgsql set search_path = '' as $$
+create function private.begin_sweep() returns text[] language plpgsql set search_path = '' as $$
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return '{}';
@@ -556,8 +537,7 @@ end;
 $$;
 
 -- Notes that the sweep has done leases, pauses and sessions; one in which any of them failed is one that has not run.
-create function private.note_swept(p_is_whole boolean) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.note_swept(p_is_whole boolean) returns boolean language plpgsql set search_path = '' as $$
 begin
   if p_is_whole then
     perform private.note_alive();
@@ -617,8 +597,7 @@ end;
 $$;
 
 -- All parts in one transaction, for a driver that can only call a function. Locks are held until its end.
-create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.sweep() returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;
@@ -640,8 +619,7 @@ grant execute on function private.sweep to service_role;
 
 -- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
 -- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
-create procedure private.sweep_in_parts(inout p_done jsonb default '{}')
-language plpgsql as $$
+create procedure private.sweep_in_parts(inout p_done jsonb default '{}') language plpgsql as $$
 declare
   v_parts pg_catalog.text[] := private.begin_sweep();
   v_part pg_catalog.text;

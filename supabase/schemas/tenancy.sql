@@ -23,7 +23,6 @@ create table private.delegations (
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
-comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
@@ -137,8 +136,6 @@ create table private.ended_slugs (slug text primary key, ended_at timestamptz no
 alter table private.ended_slugs enable row level security;
 comment on table private.ended_slugs is
   'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
-comment on column private.ended_slugs.slug is 'The short name.';
-comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
 
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,

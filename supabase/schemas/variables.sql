@@ -25,7 +25,6 @@ comment on table public.sealing_keys is
   'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
 comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
 comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
-comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
 comment on column public.sealing_keys.retired_at is
   'When a newer one took its place; what was sealed to it still opens.';
 
@@ -82,7 +81,6 @@ comment on column public.variables.is_reference is
 comment on column public.variables.key_id is
   'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
-comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
 create trigger wake after insert or update of ended_at on public.variables
   for each row when (new.path is not null) execute function private.wake_for_row();
@@ -102,7 +100,6 @@ create table private.variable_uses (
 );
 alter table private.variable_uses enable row level security;
 comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
-comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
 comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
 comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
@@ -125,8 +122,7 @@ $$;
 -- Names of environment variables that no job may set, in any case: they change how a program starts, how the engine or
 -- git finds its settings, or who the runner is. The runner refuses them as well, whatever the database gave it: `make
 -- migration` writes this pattern into wire/forbidden_variables.py.
-create function private.forbidden_variables() returns text
-language sql immutable set search_path = '' as $$
+create function private.forbidden_variables() returns text language sql immutable set search_path = '' as $$
   select '^(LD_|DYLD_|PYTHON|GIT_|TF_CLI_ARGS|TF_HTTP_|WORKER_|RUNYARD_|SUPABASE_|PERL5|RUBY|NODE_|BASH_FUNC_'
     '|PULUMI_BACKEND)|^(PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG|TF_DATA_DIR|TF_IN_AUTOMATION|TF_INPUT|TF_WORKSPACE'
     '|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4|HOME|TMPDIR|PULUMI_HOME|GODEBUG|GCONV_PATH)$'
@@ -318,8 +314,9 @@ comment on function private.set_variables is
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
-create function private.remove_variable(p_variable bigint) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- A variable that counts now, of an organisation of the caller. The verb to ask for depends on it.
+create function private.my_variable(p_variable bigint) returns public.variables
+language plpgsql stable set search_path = '' as $$
 declare
   v_variable public.variables;
 begin
@@ -328,6 +325,15 @@ begin
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
+  return v_variable;
+end;
+$$;
+
+create function private.remove_variable(p_variable bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_variable public.variables := private.my_variable(p_variable);
+begin
   perform private.need(case when v_variable.path = '' or v_variable.is_enforced then 'variable.enforce'
     else 'variable.write' end, v_variable.org_id, v_variable.path);
   perform private.lock_variables(v_variable.org_id, v_variable.path);
@@ -472,13 +478,8 @@ grant execute on function private.list_unused_variables to authenticated;
 create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_variable public.variables;
+  v_variable public.variables := private.my_variable(p_variable);
 begin
-  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
-  if v_variable.id is null then
-    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
-  end if;
   perform private.need('module.read', v_variable.org_id, v_variable.path);
   return jsonb_build_object(
     'modules', array(
@@ -576,8 +577,7 @@ end;
 $$;
 
 -- The variables that a job was given, without values.
-create function private.given_variables(p_job bigint) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.given_variables(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
@@ -586,14 +586,8 @@ $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
-  if v_job.id is null then
-    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
-  end if;
-  perform private.need('job.read', v_job.org_id, v_job.module_path);
+  perform private.seen_job(p_job);
   return private.given_variables(p_job);
 end;
 $$;
@@ -604,8 +598,7 @@ grant execute on function private.list_job_variables to authenticated;
 
 -- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
 -- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
-create function private.note_variable_uses(p_job bigint) returns void
-language sql set search_path = '' as $$
+create function private.note_variable_uses(p_job bigint) returns void language sql set search_path = '' as $$
   insert into private.variable_uses as u (variable_id, job_id)
   select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   left join private.variable_uses as k on k.variable_id = v.id

@@ -145,6 +145,12 @@ SELF_EVIDENT = [
     *("has_secret", "is_draining", "is_fresh", "is_shared", "log_retention_days", "module_path", "phase", "result"),
     *("pinned_instance_name", "pinned_worker_id", "sha256", "state_key", "verification_error", "zone"),
     *("drain_reason", "maintenance_reason", "withdrawn_reason", "is_on", "succeeded", "failed", "cancelled"),
+    *("added_at", "api_url", "applied_at", "apply_set_id", "base", "base_commit", "connection_id", "decided_at"),
+    *("events", "has_token", "hash", "head_branch", "host", "html_url", "installation_id", "is_only", "labels"),
+    *("last_delivery_at", "last_set_id", "maintenance", "never_contacted", "problem", "program", "pull_request"),
+    *("queued_at", "received_at", "regions", "resolved_at", "runner_instance_name", "schedule_id", "seen_at"),
+    *("sender", "set_ids", "slug", "source_kind", "status_changed_at", "status_reason", "team_id", "title"),
+    *("token_id", "url", "variable_id", "verdict"),
 ]  # fmt: skip
 
 

@@ -320,20 +320,6 @@ begin
 end;
 $$;
 
--- The labels of a job that needs more than its module does. Refuses more than a runner can have.
-create function private.job_labels(p_module text[], p_more text[]) returns text[]
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
-begin
-  if not private.is_label_list(v_labels) then
-    perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
-      'At most 32 labels of 1,000 characters in all: no runner has more.');
-  end if;
-  return v_labels;
-end;
-$$;
-
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
 -- their numbers, in the order of the modules. Refuses one that lost its pinned runner. The caller holds the modules'
 -- locks, and places the jobs.

@@ -46,14 +46,6 @@ comment on table private.first_sweeps is
 comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
--- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
--- heartbeat first.
-create function private.grace_began_at() returns timestamptz
-language sql stable set search_path = '' as $$
-  select coalesce((
-    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
-$$;
-
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
 create function private.is_past_grace() returns boolean
 language plpgsql set search_path = '' as $$
@@ -663,12 +655,6 @@ end;
 $$;
 comment on procedure private.sweep_in_parts is
   'As private.sweep, and commits after each part. For the owner of the database; outside of a transaction.';
-
--- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
-create function private.swept_seconds_ago() returns integer
-language sql stable set search_path = '' as $$
-  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
-$$;
 
 -- The sweep's driver. Where pg_cron cannot be created, the embedded stack's supervisor sweeps, or another scheduler
 -- with the service key; no call of a runner does, so that a slow part costs no heartbeat.

@@ -138,6 +138,17 @@ def run(tree: Path, tests: list[str]) -> int:
     process = os.fork()
     if process:
         return process
+    code: int = pytest.ExitCode.INTERNAL_ERROR
+    try:
+        become_tests(tree)
+        code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not browser", *tests])
+    finally:
+        # Whatever happened here, the folder belongs to the first process.
+        os._exit(int(code))
+
+
+def become_tests(tree: Path) -> None:
+    """Say nothing, and import from the tree."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
@@ -146,7 +157,6 @@ def run(tree: Path, tests: list[str]) -> int:
     sys.path[:] = [str(tree), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
     for name in [name for name in sys.modules if name.partition(".")[0] == "scripts"]:
         del sys.modules[name]
-    os._exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not browser", *tests]))
 
 
 def end(process: int, limit: float) -> bool:

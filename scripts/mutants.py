@@ -25,8 +25,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MIGRATIONS = "supabase/migrations"
-# What every run of the tests imports, and none of them changes.
-LIBRARIES = ("hypothesis", "httpx", "psycopg", "pydantic", "playwright.sync_api", "reflex", "respx", "supabase")
+# What every run of the tests imports; plugins of pytest are not among it.
+LIBRARIES = ("httpx", "psycopg", "pydantic", "playwright.sync_api", "reflex", "supabase")
 # The pure rules, and where the tests of each are.
 AREAS = {
     "worker/logs": ["tests/unit/worker/logs"],

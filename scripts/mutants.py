@@ -103,7 +103,7 @@ def sources(area: str) -> list[Path]:
 
 def apply(mutant: Mutant, tree: Path) -> None:
     """Write the mutant into a tree: a schema's also into the migrations, since tests begin with these."""
-    text = (ROOT / mutant.path).read_text()
+    text = (tree / mutant.path).read_text()
     changed = text[: mutant.start] + mutant.new + text[mutant.start + len(mutant.old) :]
     (tree / mutant.path).write_text(changed)
     if mutant.path.endswith(".sql"):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.runners.view.cloud_identities import check_words
 from app.runners.view.rows import versions
 from app.ui.reader import read
 
@@ -87,6 +86,19 @@ def build_identity(row: Row) -> CloudIdentity:
         check=check,
         check_words=said,
     )
+
+
+def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
+    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
+    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
+        return "TESTING", "Testing"
+    if test is not None and test["status"] == "QUEUED":
+        return "TESTING", "Waiting for a runner to test it"
+    if row.get("verification_error"):
+        return "BROKEN", str(row["verification_error"])
+    if row.get("verified_at"):
+        return "WORKS", "Works"
+    return "UNKNOWN", "Not tried yet"
 
 
 def read_test(job: Row) -> tuple[str, str]:

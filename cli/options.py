@@ -19,7 +19,7 @@ AnyPath = Annotated[str, Argument(metavar="PATH", help="A module or group; all m
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """What was named on the command line; the rest stays as it is."""
+    """The values that the command line names; the rest stays as it is."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -53,7 +53,7 @@ def question(
 
 
 def dialog_field(key: str, label: str, control: rx.Component, *below: Any) -> rx.Component:
-    """A field of a dialog: its label, its control, and what stands below it."""
+    """A field of a dialog: its label, its control, and hints below it."""
     return rx.el.div(rx.el.label(label, html_for=key), control, *below, class_name="ry-f ry-dialog-field")
 
 
@@ -63,7 +63,7 @@ def dialog_input(key: str, label: str, *below: Any, **props: Any) -> rx.Componen
 
 
 def error_line(error: Any, test_id: str) -> rx.Component:
-    """What is wrong with the form of a dialog."""
+    """The problem of a dialog's form."""
     said = rx.el.p(error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": test_id})
     return rx.cond(error != "", said)
 

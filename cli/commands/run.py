@@ -66,7 +66,7 @@ def plan(
     if folders:
         if len(modules or ()) > 1 or group is not None:
             raise Usage("A folder is planned alone.", "Leave out the other modules and --group.")
-        _leave(here, [_plan_folder(here, Path(folders[0]), module, options, key)], wait)
+        _leave(here, [plan_folder(here, Path(folders[0]), module, options, key)], wait)
     else:
         _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
 
@@ -192,7 +192,8 @@ def _queue(
     return _enqueue(here, kind, _found(here, modules, group), options, key)
 
 
-def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+def plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+    """Send a folder as a module's code, and queue its plan."""
     import base64
 
     from cli.jobs.folder import pack

@@ -119,9 +119,3 @@ def arrival(worker: Row) -> str:
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"
     return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."
-
-
-def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
-    """The options beyond the size; the database validates them."""
-    given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
-    return {name: text for name, text in given.items() if text}

@@ -82,7 +82,7 @@ class Workspace:
 
     async def run(
         self, argv: list[str], *, ok: tuple[int, ...] = (0,), what: str = "", pass_fds: tuple[int, ...] = (),
-        is_changing: bool = False,
+        is_changing: bool = False, on_output: Callable[[bytes], None] | None = None,
     ) -> int:  # fmt: skip
         """Run a command with its output in the log; another exit code than `ok` fails the job."""
         shown = what or shlex.join([Path(argv[0]).name, *argv[1:]])
@@ -91,6 +91,8 @@ class Workspace:
 
         async def sink(data: bytes) -> None:
             seen.feed(data)
+            if on_output:
+                on_output(data)
             await asyncio.to_thread(self.log.write, data)
 
         code = await self._child(argv, sink, None, pass_fds, is_changing=is_changing)

@@ -196,6 +196,35 @@ def test_a_lost_job_ran_until_it_was_lost_and_not_until_somebody_decided() -> No
     assert (returned["until"], returned["lost_at"], returned["problem_hint"]) == ("f", "", "Look, then decide.")
 
 
+def test_a_lost_job_ran_until_its_last_sign_and_the_next_attempt_runs_anew() -> None:
+    lost = {"event": "attention", "at": "noticed", "detail": {"since": "last sign"}}
+    held = build_view({**JOB, **AT, "status": "NEEDS_ATTENTION"}, {}, [lost])
+    assert (held["until"], held["lost_at"]) == ("last sign", "last sign")
+    again = build_view({**JOB, **AT, "status": "SUCCEEDED"}, {}, [lost, {"event": "claimed", "at": "later"}])
+    assert (again["until"], again["lost_at"]) == ("f", "")
+
+
+SLOW = {"address": "t.slow", "action": "create", "status": "RUNNING"}
+DONE = {"address": "t.a", "action": "update", "status": "SUCCEEDED"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "left", "is_interrupted"),
+    [
+        ({"status": "CANCELLED"}, "1 of 2 changes done; t.slow was being created", True),
+        ({"status": "FAILED"}, "1 of 2 changes done; t.slow was being created", True),
+        ({"status": "NEEDS_ATTENTION"}, "1 of 2 changes done; t.slow was being created", False),
+        ({"status": "CANCELLED", "phase": "INIT"}, "", False),
+        ({"status": "FAILED", "plan_summary": None}, "", False),
+    ],
+)
+def test_an_apply_that_was_interrupted_shows_how_far_it_got(
+    changes: dict[str, Any], left: str, is_interrupted: bool
+) -> None:
+    built = view(**{"plan_summary": {"resources": [DONE, SLOW]}, **changes})
+    assert (built["left"], built["is_interrupted"]) == (left, is_interrupted)
+
+
 def test_decisions_and_returns_are_described_in_words() -> None:
     events = [
         {"id": 1, "event": "enqueued", "actor_label": "nora", "reason": "Plan 26 has changes"},

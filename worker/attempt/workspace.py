@@ -181,9 +181,10 @@ class Workspace:
         said = self.log.redactor.redact(seen.first_error)
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])
+        end = f"{command[:1].upper()}{command[1:]} {ended}."
         starved = f" {STARVED}" if self.is_starved else ""
-        return JobFailed(f"{command} {ended}" + (f": {said}" if said else ".") + starved, code="engine_failed",
-                         hint="The job's log shows what it said.")  # fmt: skip
+        return JobFailed((said or end) + starved, code="engine_failed",
+                         hint=f"{end} The job's log has the rest." if said else "See the job's log.")  # fmt: skip
 
     def remove(self) -> None:
         """End what may still run there, and delete the directory, read-only parts included."""

@@ -21,7 +21,8 @@ def failure() -> rx.Component:
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
     note = rx.el.div(
         icon("circle-x", ""),
-        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
+        rx.el.p(rx.el.b(View["problem"]), " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
+        rx.cond(View["problem_place"] != "", _in_log()),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red"},
         role="status",
@@ -258,6 +259,12 @@ def _late_log() -> rx.Component:
         class_name="ry-link",
         custom_attrs={"data-testid": "late-log", **DOWNLOAD},
     )
+
+
+def _in_log() -> rx.Component:
+    """The button that leads to the error's line of the log."""
+    custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
+    return rx.button("Show in the log", size="1", variant="surface", color_scheme="gray", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:

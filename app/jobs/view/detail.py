@@ -55,6 +55,7 @@ class JobView(TypedDict):
     problem: str
     problem_hint: str
     problem_code: str
+    problem_place: str
     planned_by: int
     retry_of: int
     inspects: int
@@ -115,6 +116,7 @@ def build_view(
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     error = job.get("error") or {}
+    message = str(error.get("message") or "")
     return {
         "id": int(job["id"]),
         "number": int(job.get("number") or 0),
@@ -125,15 +127,22 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
         "module_id": str(job.get("module_id") or ""),
         "cancelling": _cancelling(job),
-        "problem": as_sentence(str(error.get("message") or "")),
+        "problem": message if _place(message) else as_sentence(message),
         "problem_hint": str(error.get("hint") or ""),
         "problem_code": str(error.get("code") or ""),
+        "problem_place": _place(message),
         "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
         "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
         "left": words.left(job),
         "is_interrupted": words.left(job) != "" and job["status"] in ("FAILED", "CANCELLED"),
     }
+
+
+def _place(message: str) -> str:
+    """Return the place in the code that ends an engine's error, as the log writes it."""
+    found = re.search(r" · (\S+):(\d+)$", message)
+    return f"{found[1]} line {found[2]}" if found else ""
 
 
 def named_jobs(job: Row) -> dict[str, str]:

@@ -171,11 +171,17 @@ def test_a_kill_differs_from_a_stop_and_is_grave_only_during_changes() -> None:
     [
         ("", ""),
         ("tofu plan ended with exit code 1", "tofu plan ended with exit code 1."),
+        ("Undeclared variable `nope` · main.tf:2", "Undeclared variable `nope` · main.tf:2"),
         ("It was removed.", "It was removed."),
     ],
 )
 def test_the_error_message_ends_with_a_full_stop_before_the_hint(message: str, said: str) -> None:
     assert view(status="FAILED", error={"message": message, "hint": "Read the log."})["problem"] == said
+
+
+def test_an_engines_error_leads_to_its_line_of_the_log() -> None:
+    assert view(error={"message": "Undeclared variable `nope` · main.tf:2"})["problem_place"] == "main.tf line 2"
+    assert view(error={"message": "The runner was lost."})["problem_place"] == ""
 
 
 AT = {"created_at": "c", "finished_at": "f"}

@@ -20,6 +20,19 @@ def test_a_full_disk_is_recognised(text: bytes, size: int) -> None:
     assert seen.is_disk_full
 
 
+UNDECLARED = """Error: Reference to undeclared input variable
+
+  on main.tf line 2, in resource "terraform_data" "a":
+   2:   input = var.nope
+
+An input variable with the name "nope" has not been declared. This variable
+can be declared with a variable "nope" {} block.
+"""
+PROVISIONER = """Error: local-exec provisioner error
+
+  with terraform_data.slow,
+  on main.tf line 4, in resource "terraform_data" "slow":
+"""
 LOCK = """Error: Error acquiring the state lock
 
 Error message: conflict
@@ -40,9 +53,11 @@ def boxed(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("text", "headline"),
     [
-        (LOCK, "Error: Error acquiring the state lock (held by ann@laptop)"),
-        (PROBLEMS, "Error: 2 problems: - Missing region: the provider needs one. - Missing name"),
-        ("Error: Invalid reference\n\nWho:  nobody\n", "Error: Invalid reference"),
+        (UNDECLARED, "Undeclared variable `nope` · main.tf:2"),
+        (PROVISIONER, "local-exec provisioner error · main.tf:4"),
+        (LOCK, "Error acquiring the state lock (held by ann@laptop)"),
+        (PROBLEMS, "2 problems: - Missing region: the provider needs one. - Missing name"),
+        ("Error: Invalid reference\n\nWho:  nobody\n", "Invalid reference"),
     ],
 )
 def test_an_error_names_its_problems_and_the_holder_of_a_lock(text: str, headline: str, size: int) -> None:
@@ -55,4 +70,4 @@ def test_an_error_names_its_problems_and_the_holder_of_a_lock(text: str, headlin
 def test_other_errors_are_no_full_disk() -> None:
     seen = OutputWatch()
     seen.feed(b"Error: Invalid reference\nError: another\n")
-    assert (seen.is_disk_full, seen.first_error) == (False, "Error: Invalid reference")
+    assert (seen.is_disk_full, seen.first_error) == (False, "Invalid reference")

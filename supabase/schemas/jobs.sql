@@ -154,7 +154,7 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
-  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+  'Of a finished plan: the serial of the state that it was made against, -1 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';

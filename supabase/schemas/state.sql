@@ -94,11 +94,11 @@ comment on table private.state_versions is 'Every version of every state; the ne
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
--- The serial of a module's state; 0 while it has none.
+-- The serial of a module's state; -1 while it has none, because 0 is a serial.
 create function private.state_serial(p_module uuid) returns bigint
 language plpgsql stable set search_path = '' as $$
 begin
-  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 

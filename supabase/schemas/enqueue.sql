@@ -105,10 +105,10 @@ begin
     order by j.job_id
     returning state_key, lane_id
   )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+  select array(select q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.wake_lane(l, count(*)::integer) from unnest(v_lanes) as l group by l order by l;
   perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;

@@ -272,25 +272,65 @@ begin
 end;
 $$;
 
--- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void
+-- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
+-- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
+create function private.first_choices(
+  p_lane integer, p_count integer
+) returns table (worker_id uuid, distance smallint)
+language plpgsql volatile set search_path = '' as $$
+declare
+  v_from pg_catalog.uuid := gen_random_uuid();
+  v_nearest smallint := (select min(lw.distance) from private.lane_workers as lw where lw.lane_id = p_lane);
+begin
+  return query
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and lw.distance = v_nearest and lw.worker_id >= v_from order by lw.worker_id limit p_count)
+  union all
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and not (lw.distance = v_nearest and lw.worker_id >= v_from)
+  order by lw.distance, lw.worker_id limit p_count);
+end;
+$$;
+
+-- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs, or for all that are ready
+-- (100 at most), and one process more. Nobody waits for a ring: each heartbeat is answered with "there is work".
+create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_is_shared boolean;
+  v_jobs integer := least(100, coalesce(p_jobs, (
+    select count(*) from (
+      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 100) as q)));
+  v_lane private.lanes;
+  v_nearest smallint;
+  v_idle pg_catalog.record;
 begin
-  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
-    return;
-  end if;
-  select l.org_id, exists (
-    -- From the few that nobody owns: a lane may have thousands of runners.
-    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
-    where w.org_id is null
-  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
-  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  if v_is_shared then
-    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  end if;
+  select * into v_lane from private.lanes as l where l.id = p_lane;
+  for v_idle in
+    select i.worker_id, i.instance_id, i.distance, i.free from private.first_choices(p_lane, 20 + v_jobs) as a
+    -- "offset 0": one after the other, and no further than the loop goes.
+    cross join lateral (
+      select * from private.lane_instances as i where i.lane_id = p_lane and i.worker_id = a.worker_id offset 0
+    ) as i
+    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null
+  loop
+    -- One that is farther away would be refused.
+    exit when v_idle.distance > v_nearest;
+    perform private.wake('worker:' || v_idle.worker_id, 'wake', jsonb_build_object('instance', v_idle.instance_id));
+    exit when v_jobs < 1;
+    v_nearest := v_idle.distance;
+    v_jobs := v_jobs - v_idle.free;
+  end loop;
+end;
+$$;
+
+-- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
+create function private.ring_on(p_lanes integer[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.wake_lane(l.id) from private.ready_lanes as l
+  where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
 end;
 $$;
 
@@ -383,7 +423,7 @@ begin
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
-    perform private.wake_lane(v_lane);
+    perform private.wake_lane(v_lane, 1);
   end if;
 end;
 $$;

@@ -15,6 +15,7 @@ from worker.attempt.control import JobControl, Stop, StopCause
 from worker.attempt.lease import Lease
 from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
+from worker.loops.build import WakeUps
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
@@ -216,14 +217,29 @@ def test_a_published_version_is_logged_once() -> None:
 
 
 def claim_loop(
-    network: Network, process_status: ProcessStatus, *, is_ready: bool = True
+    network: Network, process_status: ProcessStatus, *, is_ready: bool = True, is_rung: bool = False
 ) -> tuple[ClaimLoop, list[tuple[int, float]]]:
     clock, started = HandClock(), []
     loop = ClaimLoop(
         network.server(), JobTable(clock), process_status, lambda: is_ready, lambda job, sent: started.append((job.id, sent)),
-        clock, poll_seconds=10,
+        clock, poll_seconds=10, is_rung=lambda: is_rung,
     )  # fmt: skip
     return loop, started
+
+
+@pytest.mark.parametrize(("is_rung", "shortest", "longest"), [(True, 60, 120), (False, 9, 11)])
+def test_a_runner_that_hears_the_doorbell_seldom_asks_without_it(
+    is_rung: bool, shortest: float, longest: float
+) -> None:
+    loop, _ = claim_loop(Network(lambda *_: {"jobs": []}), ProcessStatus(), is_rung=is_rung)
+    pauses = [loop.pause() for _ in range(200)]
+    assert shortest <= min(pauses) < max(pauses) <= longest
+
+
+def test_a_doorbell_that_is_lost_makes_the_claim_loop_look_and_poll_again() -> None:
+    wake_ups = WakeUps()
+    wake_ups.notify("lost")
+    assert (wake_ups.claim.is_set(), wake_ups.heartbeat.is_set()) == (True, False)
 
 
 async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:

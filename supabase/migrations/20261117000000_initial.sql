@@ -3594,7 +3594,7 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
-  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+  'Of a finished plan: the serial of the state that it was made against, -1 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
@@ -5682,25 +5682,65 @@ begin
 end;
 $$;
 
--- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void
+-- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
+-- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
+create function private.first_choices(
+  p_lane integer, p_count integer
+) returns table (worker_id uuid, distance smallint)
+language plpgsql volatile set search_path = '' as $$
+declare
+  v_from pg_catalog.uuid := gen_random_uuid();
+  v_nearest smallint := (select min(lw.distance) from private.lane_workers as lw where lw.lane_id = p_lane);
+begin
+  return query
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and lw.distance = v_nearest and lw.worker_id >= v_from order by lw.worker_id limit p_count)
+  union all
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and not (lw.distance = v_nearest and lw.worker_id >= v_from)
+  order by lw.distance, lw.worker_id limit p_count);
+end;
+$$;
+
+-- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs, or for all that are ready
+-- (100 at most), and one process more. Nobody waits for a ring: each heartbeat is answered with "there is work".
+create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_is_shared boolean;
+  v_jobs integer := least(100, coalesce(p_jobs, (
+    select count(*) from (
+      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 100) as q)));
+  v_lane private.lanes;
+  v_nearest smallint;
+  v_idle pg_catalog.record;
 begin
-  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
-    return;
-  end if;
-  select l.org_id, exists (
-    -- From the few that nobody owns: a lane may have thousands of runners.
-    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
-    where w.org_id is null
-  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
-  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  if v_is_shared then
-    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  end if;
+  select * into v_lane from private.lanes as l where l.id = p_lane;
+  for v_idle in
+    select i.worker_id, i.instance_id, i.distance, i.free from private.first_choices(p_lane, 20 + v_jobs) as a
+    -- "offset 0": one after the other, and no further than the loop goes.
+    cross join lateral (
+      select * from private.lane_instances as i where i.lane_id = p_lane and i.worker_id = a.worker_id offset 0
+    ) as i
+    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null
+  loop
+    -- One that is farther away would be refused.
+    exit when v_idle.distance > v_nearest;
+    perform private.wake('worker:' || v_idle.worker_id, 'wake', jsonb_build_object('instance', v_idle.instance_id));
+    exit when v_jobs < 1;
+    v_nearest := v_idle.distance;
+    v_jobs := v_jobs - v_idle.free;
+  end loop;
+end;
+$$;
+
+-- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
+create function private.ring_on(p_lanes integer[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.wake_lane(l.id) from private.ready_lanes as l
+  where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
 end;
 $$;
 
@@ -5793,7 +5833,7 @@ begin
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
-    perform private.wake_lane(v_lane);
+    perform private.wake_lane(v_lane, 1);
   end if;
 end;
 $$;
@@ -6079,11 +6119,11 @@ comment on table private.state_versions is 'Every version of every state; the ne
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
--- The serial of a module's state; 0 while it has none.
+-- The serial of a module's state; -1 while it has none, because 0 is a serial.
 create function private.state_serial(p_module uuid) returns bigint
 language plpgsql stable set search_path = '' as $$
 begin
-  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 
@@ -9363,7 +9403,7 @@ begin
         'Wait until it is done, then change the state.');
     end if;
   end loop;
-  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
+  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) < 0 then
     perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path),
       'Bring it in, or apply first.');
   end if;
@@ -9475,8 +9515,9 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there is '
+      '%s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+      || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -9567,10 +9608,10 @@ begin
     order by j.job_id
     returning state_key, lane_id
   )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+  select array(select q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.wake_lane(l, count(*)::integer) from unnest(v_lanes) as l group by l order by l;
   perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;
@@ -15135,11 +15176,21 @@ begin
   update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
-    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
+    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase, 'since', p_error -> 'since'));
   update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
+$$;
+
+-- When an attempt last gave a sign of life; one that has reported nothing since it returned gave it before that.
+create function private.last_sign(p_job public.provision_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select (a.detail ->> 'since')::timestamptz from public.job_events as r
+    join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
+    where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
+    p_job.updated_at)
 $$;
 
 -- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
@@ -15150,12 +15201,12 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
+  select * into v_job from public.provision_jobs where id = p_live.job_id;
   -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
-    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
+    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', private.last_sign(v_job),
       'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
-  select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
@@ -15487,7 +15538,9 @@ begin
   -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
   -- keys again.
   if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
-    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+    update public.provision_jobs set last_log_seq = coalesce(v_last, last_log_seq),
+      plan_summary = coalesce(p_plan_summary, plan_summary)
+    where id = p_job;
   end if;
   if v_missing <> '[]' then
     return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
@@ -18427,6 +18480,9 @@ begin
   end if;
   if v_lanes <> '{}' then
     v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
+    if cardinality(v_jobs) = least(p_slots, v_self.free) then
+      perform private.ring_on(v_lanes);
+    end if;
   end if;
   return json_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);
@@ -20827,7 +20883,7 @@ begin
       -- It keeps its place: older than the jobs that became ready meanwhile.
       update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
       where q.job_id = v_live.job_id;
-      perform private.wake_lane(v_lane);
+      perform private.wake_lane(v_lane, 1);
       v_count := v_count + 1;
     exception
       when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
@@ -21314,7 +21370,7 @@ $$;
 
 -- ## who may listen
 
--- Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.
+-- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -21327,7 +21383,7 @@ begin
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
       and (s.expires_at is null or s.expires_at > now())
-      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
+      and p_topic = 'worker:' || w.id
   );
 end;
 $$;

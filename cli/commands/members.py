@@ -12,7 +12,7 @@ from cli.output import say
 
 app = new_app("People with access, and what they can do.")
 
-Role = Annotated[str, typer.Option("--role", help="viewer, operator, admin or owner.")]
+Role = Annotated[str, typer.Option("--role", help="guest, viewer, operator, admin or owner.")]
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address, or their id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 PAGE = "Settings → Members"

@@ -28,7 +28,7 @@ create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_a
 alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
@@ -288,7 +288,7 @@ begin
       'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where p_module is null or m.id = p_module loop
+    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text

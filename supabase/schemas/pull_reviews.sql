@@ -240,7 +240,8 @@ begin
   perform private.lock_module_states(v_connection.org_id, array(select m.id
     from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+    where v_pull.planned ? m.id::pg_catalog.text and private.may_see(m.org_id, m.path)
+      and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'

@@ -52,7 +52,7 @@ create unique index rollouts_running_idx on public.rollouts (org_id) where statu
 alter table public.rollouts enable row level security;
 grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
@@ -125,7 +125,7 @@ create table public.update_policies (
 alter table public.update_policies enable row level security;
 grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.update_policies is
   'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
@@ -455,7 +455,8 @@ declare
   v_rollout public.rollouts;
   v_job bigint;
 begin
-  select * into v_rollout from public.rollouts where id = p_rollout and org_id in (select private.my_org_ids());
+  select * into v_rollout from public.rollouts where id = p_rollout
+    and org_id in (select private.my_org_ids('module.read'));
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;

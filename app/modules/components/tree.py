@@ -102,7 +102,7 @@ def _new_menu() -> rx.Component:
             color_scheme="gray",
         ),
     )
-    return rx.cond(SessionState.can_operate, menu)
+    return rx.cond(SessionState.can_write, menu)
 
 
 def module_tree() -> rx.Component:

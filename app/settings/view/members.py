@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 Row = Mapping[str, Any]
 
-ROLES = ("owner", "admin", "operator", "viewer")
+ROLES = ("owner", "admin", "operator", "viewer", "guest")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 

@@ -182,7 +182,10 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
+  -- A person who may plan may stop a plan of their own.
+  v_job public.provision_jobs := private.my_job(p_job, (select case when j.created_by = private.caller_id()
+    and j.type in ('PLAN', 'DRIFT') then 'job.plan' else 'job.cancel' end
+    from public.provision_jobs as j where j.id = p_job));
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -205,7 +208,7 @@ end;
 $$;
 comment on function private.cancel_job is
   'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or '
-  'now. Operators.';
+  'now. Operators; planners for their own plans.';
 grant execute on function private.cancel_job to authenticated;
 
 -- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.

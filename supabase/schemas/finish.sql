@@ -415,13 +415,14 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.worker_return_job(
-  p_job bigint, p_attempt integer, p_reason text default null, p_code text default null
+  p_job bigint, p_attempt integer, p_reason text default null, p_code text default null, p_log jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs;
   v_back pg_catalog.record;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
@@ -436,6 +437,12 @@ begin
   if v_live.has_touched and p_code is distinct from 'not_begun' then
     perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
       'Finish it, or report what happened.');
+  end if;
+  if jsonb_typeof(p_log) = 'object' then
+    v_missing := private.check_log(p_job, p_attempt, p_log, private.announced_seq(p_log));
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   -- Somebody asked it to stop, and it has: it is not offered again.
   if v_live.cancel_kind is not null then
@@ -463,7 +470,7 @@ $$;
 comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
   'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
-  'CANCELLED.';
+  'CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 grant execute on function private.worker_return_job to worker, executor;
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.

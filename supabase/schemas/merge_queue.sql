@@ -156,6 +156,12 @@ begin
   if v_modules = '{}' then
     perform private.move_group(p_group, 'PASSED');
     return null;
+  elsif not exists (select from public.pull_requests as r where r.connection_id = p_connection.id
+    and r.number = p_group.pull_request and not r.is_fork) then
+    -- Its plan would run code that came from nobody knows where.
+    perform private.move_group(p_group, 'FAILED', format('#%s comes from a fork, or was not announced.',
+      p_group.pull_request));
+    return null;
   end if;
   p_group.set_id := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit,
     'branch', p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit),

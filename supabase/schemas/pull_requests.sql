@@ -80,6 +80,8 @@ begin
       else r.problem end,
     planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
+  perform private.note_branch(r) from public.pull_requests as r where r.connection_id = p_connection.id
+    and (r.number = v_number or r.head_branch = v_pull ->> 'base' and r.merge_commit is null);
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,

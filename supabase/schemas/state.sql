@@ -170,6 +170,8 @@ begin
 exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
+  when statement_too_complex then
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
 end;
 $$;
 
@@ -528,9 +530,11 @@ begin
       format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
   end if;
   if jsonb_typeof(v_state -> 'resources') <> 'array'
-    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects.',
-      'Push what "state pull" printed.');
+    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")')
+    or jsonb_typeof(v_state -> 'serial') <> 'number' or jsonb_typeof(v_state -> 'lineage') <> 'string'
+    or length(v_state ->> 'lineage') > 200 or jsonb_typeof(coalesce(v_state -> 'outputs', '{}')) <> 'object' then
+    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects, '
+      '"outputs" an object, "serial" a number and "lineage" a text.', 'Push what "state pull" printed.');
   end if;
 end;
 $$;

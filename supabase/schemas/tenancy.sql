@@ -134,6 +134,13 @@ comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
+create table private.ended_slugs (slug text primary key, ended_at timestamptz not null default now());
+alter table private.ended_slugs enable row level security;
+comment on table private.ended_slugs is
+  'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
+comment on column private.ended_slugs.slug is 'The short name.';
+comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
+
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -409,6 +416,13 @@ begin
 end;
 $$;
 
+-- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
+create function private.through() returns text
+language sql stable set search_path = '' as $$
+  select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
+    = 'agent' then ' through an agent' else '' end
+$$;
+
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
@@ -420,7 +434,7 @@ begin
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller),
     case private.caller_kind() when 'service_account' then (private.acting_account()).name
-      when 'user' then v_caller::pg_catalog.text end, 'system');
+      when 'user' then v_caller::pg_catalog.text end, 'system') || private.through();
 end;
 $$;
 
@@ -523,6 +537,10 @@ begin
     perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
+  if exists (select from private.ended_slugs as e where e.slug = lower(trim(p_slug))) then
+    perform private.fail('RY409', format('The short name "%s" belonged to an organisation that was deleted.', p_slug),
+      'Choose another one: clouds may still trust tokens with this name.');
+  end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
@@ -601,10 +619,8 @@ begin
   -- The organisation's own log is removed with it: the installation keeps this one.
   perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
     jsonb_build_object('by', private.caller_label(p_org)));
-  -- The short name is free again at once.
-  update public.organizations set
-    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
-  where id = p_org;
+  insert into private.ended_slugs (slug) values (v_org.slug);
+  update public.organizations set deleted_at = now() where id = p_org;
   update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
   delete from public.invitations where org_id = p_org;
   delete from public.memberships where org_id = p_org;

@@ -12,26 +12,30 @@ _BOX_END = "╵"
 _HOLDER = re.compile(r"Who:\s+(\S+)")
 _KEPT = 400
 _KEPT_OF_ERROR = 2000
+_KEPT_OF_END = 64 * 1024
 
 
 class OutputWatch:
-    """Keeps the beginning of the first error, and whether a full disk is mentioned, however the text is wrapped and cut."""
+    """Keeps the beginning of the first error and the end of the output; what they say is read when the command failed."""
 
     def __init__(self) -> None:
         """Nothing is seen yet."""
         self._error = b""
-        self.is_disk_full = False
-        self._tail = b""
+        self._end = b""
 
     def feed(self, data: bytes) -> None:
-        """Look at the next piece."""
-        text = self._tail + data
+        """Look at the next piece: on the event loop, so with nothing that is slower than the log."""
+        text = self._end[-_KEPT:] + data
         if self._error:
             self._error += data[: _KEPT_OF_ERROR - len(self._error)]
-        elif found := _ERROR_LINE.search(text):
+        elif b"rror" in text and (found := _ERROR_LINE.search(text)):
             self._error = text[found.start() :][:_KEPT_OF_ERROR]
-        self.is_disk_full = self.is_disk_full or _DISK_FULL.search(_FRAME.sub(b" ", text)) is not None
-        self._tail = text[-_KEPT:]
+        self._end = (self._end + data)[-_KEPT_OF_END:]
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the end of the output mentions a full disk, however the text is wrapped and cut."""
+        return _DISK_FULL.search(_FRAME.sub(b" ", self._end)) is not None
 
     @property
     def first_error(self) -> str:

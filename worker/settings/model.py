@@ -85,6 +85,15 @@ class SealingSettings(Section):
     )
 
 
+class GitSettings(Section):
+    """Limits on fetching a repository."""
+
+    timeout_seconds: float = Field(default=1800, gt=0, description="How long the fetch of one repository may take.")
+    most_megabytes: int = Field(
+        default=8192, ge=1, description="How much a repository may take on the disk, in MiB, with its checkout."
+    )
+
+
 class HooksSettings(Section):
     """Limits on hook scripts."""
 
@@ -276,6 +285,7 @@ class Settings(Section):
     engine: EngineSettings = Field(default_factory=EngineSettings)
     hooks_preapproval: HooksPreapprovalSettings = Field(default_factory=HooksPreapprovalSettings)
     sealing: SealingSettings = Field(default_factory=SealingSettings)
+    git: GitSettings = Field(default_factory=GitSettings)
     hooks: HooksSettings = Field(default_factory=HooksSettings)
     job_log_stream: JobLogStreamSettings = Field(default_factory=JobLogStreamSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)

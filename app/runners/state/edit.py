@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError, Refused
+from app.frame.session import AppState
+from app.project.errors import Refused
 from app.project.models import Filter, Query
 from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accounts, check_runner, read_runner
 
@@ -25,14 +25,11 @@ class RunnerEditState(AppState, rx.State):
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
         """Open the form of a runner, as it is now."""
-        try:
-            mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
-            worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
-            if worker is None or worker.get("is_shared"):
-                return rx.toast.error("This runner no longer exists.")
-            self.accounts = await self._read_accounts()
-        except AppError as error:
-            return say_error(error)
+        mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
+        worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
+        if worker is None or worker.get("is_shared"):
+            return rx.toast.error("This runner no longer exists.")
+        self.accounts = await self._read_accounts()
         self.worker_id, self.chosen, self.errors = worker_id, read_runner(worker), {}
         self.is_open = True
         # A new key, so that the inputs show what is stored and not what was typed before.
@@ -66,7 +63,5 @@ class RunnerEditState(AppState, rx.State):
             # The form stays open and shows the database's refusal in its words; nothing that was typed is lost.
             self.errors = {"form": f"{error.message} {error.hint}".strip()}
             return None
-        except AppError as error:
-            return say_error(error)
         self.is_open = False
         return rx.toast.success("Saved", description="It counts from the runner's next poll.")

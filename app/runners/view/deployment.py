@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from app.runners.view.cloud_identities import check_words
 from app.runners.view.rows import versions
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
@@ -61,12 +62,7 @@ class CloudIdentity(TypedDict):
 
 def _step(title: str, status: str, row: Row | None = None) -> DeployStep:
     row = row or {}
-    return {
-        "title": title,
-        "status": status,
-        "started_at": str(row.get("started_at") or ""),
-        "finished_at": str(row.get("finished_at") or ""),
-    }
+    return read(DeployStep, row, title=title, status=status)
 
 
 def build_steps(job: Row) -> list[DeployStep]:
@@ -83,14 +79,14 @@ def build_identity(row: Row) -> CloudIdentity:
     role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
     account = str(row.get("account_id") or "")
     check, said = check_words(row)
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
-        "regions": [str(region) for region in row.get("regions") or []],
-        "check": check,
-        "check_words": said,
-    }
+    return read(
+        CloudIdentity,
+        row,
+        hint=f"Role {role}, account ending {account[-4:]}" if role else "",
+        regions=[str(region) for region in row.get("regions") or []],
+        check=check,
+        check_words=said,
+    )
 
 
 def read_test(job: Row) -> tuple[str, str]:

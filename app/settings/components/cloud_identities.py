@@ -17,12 +17,7 @@ State = IdentitiesState
 
 
 def _check(row: rx.Var[IdentityView]) -> rx.Component:
-    works = rx.badge(
-        rx.el.i(class_name="ry-dot"),
-        "Works",
-        color_scheme="green",
-        radius="full",
-    )
+    works = rx.badge(rx.el.i(class_name="ry-dot"), "Works", color_scheme="green", radius="full")
     broken = rx.badge(
         rx.el.i(class_name="ry-dot hollow"),
         row["check_words"],

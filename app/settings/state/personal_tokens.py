@@ -4,12 +4,13 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import ShownSecret
 from app.project.errors import AppError
 from app.project.models import Row
+from app.ui.reader import read
 from wire.tokens import make_personal_token
 
-DAYS = ("30", "90", "365")
+DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}
 EVERYTHING = "everything"
 # A token with one of these roles may do at most what the role may.
 LIMITS = {
@@ -40,13 +41,12 @@ class TokenView(TypedDict):
     last_used_at: str
 
 
-class PersonalTokensState(AppState, rx.State):
+class PersonalTokensState(ShownSecret, rx.State):
     """The table, the form, and which token is shown."""
 
     rows: list[TokenView] = []
     is_open: bool = False
     error: str = ""
-    shown_id: str = ""
     shown_name: str = ""
     asking_id: str = ""
     asking_name: str = ""
@@ -57,13 +57,7 @@ class PersonalTokensState(AppState, rx.State):
         await self._read()
 
     async def _read(self) -> None:
-        names = ("id", "name", "hint", "created_at", "expires_at", "last_used_at")
-        found = await self._rpc("my_personal_tokens")
-        limits = {row["id"]: _limit(row) for row in found}
-        self.rows = [
-            {**{name: str(row[name] or "") for name in names}, "limit": limits[row["id"]], "is_live": row["is_live"]}  # type: ignore[typeddict-item]
-            for row in found
-        ]
+        self.rows = [read(TokenView, row, limit=_limit(row)) for row in await self._rpc("my_personal_tokens")]
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
@@ -87,14 +81,8 @@ class PersonalTokensState(AppState, rx.State):
         except AppError as error:
             self.error = f"{error.message} {error.hint}"
             return None
-        self.is_open, self.shown_id, self.shown_name = False, str(made["id"]), name
-        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{token.text}')")
-
-    @rx.event
-    def forget(self) -> rx.event.EventSpec:
-        """Stop showing a token; the page forgets it."""
-        gone, self.shown_id = self.shown_id, ""
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+        self.is_open, self.shown_name = False, name
+        return self._reveal(made["id"], token.text)
 
     @rx.event
     def ask(self, key: str) -> None:

@@ -6319,7 +6319,8 @@ exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
   when statement_too_complex then
-    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.',
+      'No engine writes such a state.');
 end;
 $$;
 
@@ -9674,8 +9675,8 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there is '
-      '%s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+      'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
       || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;

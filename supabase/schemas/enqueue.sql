@@ -12,8 +12,8 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there is '
-      '%s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+      'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
       || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;

@@ -163,7 +163,8 @@ exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
   when statement_too_complex then
-    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.',
+      'No engine writes such a state.');
 end;
 $$;
 

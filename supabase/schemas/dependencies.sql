@@ -19,7 +19,10 @@ create index module_dependencies_org_id_idx on public.module_dependencies (org_i
 alter table public.module_dependencies enable row level security;
 grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_dependencies.consumer_id) and exists (
+      select from public.modules as m where m.id = module_dependencies.producer_id));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
@@ -42,7 +45,10 @@ create index module_bindings_org_id_idx on public.module_bindings (org_id);
 alter table public.module_bindings enable row level security;
 grant select on public.module_bindings to authenticated, service_role;
 create policy "Members see their organisation's bindings" on public.module_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_bindings.consumer_id) and exists (
+      select from public.modules as m where m.id = module_bindings.producer_id));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
 
@@ -115,41 +121,6 @@ left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
 
--- A value's digest.
-create function private.value_digest(p_value jsonb) returns text
-language sql immutable set search_path = '' as $$
-  select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
-$$;
-
--- Digests of the outputs in a state, by name.
-create function private.state_digests(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
-begin
-  return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
-    from private.read_outputs(p_body::pg_catalog.jsonb) as o);
-exception
-  -- A state is kept whether or not its outputs can be read.
-  when data_exception then return '{}';
-end;
-$$;
-
--- Keeps the digests of a module's outputs, if another module takes some of them.
-create function private.note_outputs(p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if exists (select from public.module_bindings as b where b.producer_id = p_module) then
-    insert into private.output_digests as d (module_id, digests)
-    select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
-    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
-    if found then
-      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
-      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
-        where b.producer_id = p_module) as b;
-    end if;
-  end if;
-end;
-$$;
-
 -- Keeps what a module was applied with; a destroyed one is applied with nothing.
 create function private.note_applied_inputs(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -166,14 +137,6 @@ end;
 $$;
 
 -- ## writing
-
--- Serialises every change of an organisation's dependencies. Taken before routing and states.
-create function private.lock_dependencies(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
-end;
-$$;
 
 -- Refuses dependencies that form a cycle, with the modules of one in their order.
 create function private.refuse_cycle(p_org uuid) returns void
@@ -205,7 +168,7 @@ begin
       where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
   end loop;
   perform private.fail('RY409', format('This would be a cycle: %s.', (
-      select string_agg(m.path, ' → ' order by c.place)
+      select string_agg(private.shown_path(p_org, m.path), ' → ' order by c.place)
       from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
       join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
 end;
@@ -398,7 +361,7 @@ create function private.refuse_consumers(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_consumers pg_catalog.text := (
-    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
 begin
   if v_consumers is not null then
@@ -408,32 +371,25 @@ begin
 end;
 $$;
 
--- Refuses values for inputs that are bound.
-create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
-    m.path), 'Remove the binding first, or leave the value out.')
-  from public.module_bindings as b join public.modules as m on m.id = b.producer_id
-  where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
-end;
-$$;
-
 -- ## reading
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return (
-    with recursive edge as materialized (
-      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-        or d.consumer_id in (select private.modules_below(p_org, p_path))
-        or d.producer_id in (select private.modules_below(p_org, p_path)))
+    with recursive below as materialized (
+      select m.id from public.modules as m where m.org_id = p_org
+        and m.id in (select private.modules_below(p_org, p_path))
+        and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
+    ), edge as materialized (
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = '' and v_seen is null
+        or d.consumer_id in (select b.id from below as b) or d.producer_id in (select b.id from below as b))
     ), shown as materialized (
-      select m.id, m.path from public.modules as m where m.deleted_at is null and (
-        m.id in (select private.modules_below(p_org, p_path))
+      select m.id, m.path, v_seen is null or private.is_seen(p_org, m.path, v_seen) as is_seen
+      from public.modules as m where m.deleted_at is null and (m.id in (select b.id from below as b)
         or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
     ), step (id, step) as (
       select s.id, 1 from shown as s
@@ -445,15 +401,17 @@ begin
       select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
     )
     select jsonb_build_object('modules', coalesce((
-        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', private.shown_path(p_org, s.path), 'step', p.step,
           'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
-            where c.consumer_id = s.id)) order by p.step, s.path)
+            where c.consumer_id = s.id and s.is_seen)) order by p.step, s.path)
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
+          private.shown_path(p_org, c.path), 'producer', private.shown_path(p_org, p.path), 'cascades', e.cascades,
+          'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
-            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id
+              and private.is_seen(p_org, c.path, v_seen))) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
         join public.modules as p on p.id = e.producer_id), '[]'),
       'proposals', coalesce((
@@ -461,7 +419,7 @@ begin
           c.path, 'producer', p.path) order by c.path, p.path)
         from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
         join public.modules as p on p.id = r.producer_id and p.deleted_at is null
-        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+        where r.consumer_id in (select b.id from below as b) and private.is_seen(p_org, p.path, v_seen) and not exists (
           select from public.module_dependencies as d
           where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
@@ -571,7 +529,8 @@ $$;
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+  return (select format('Waits for %s: %s.', private.shown_path(p.org_id, p.path),
+    case when g.applied_commit is null then 'nothing was applied there'
       when p_commit is null then 'the commit of this one is not known'
       else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
     from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
@@ -644,31 +603,6 @@ comment on view private.promotable_jobs is
   'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
 comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
 
--- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
--- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
-create function private.promote(p_producer uuid default null) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_next private.promotable_jobs;
-  v_job public.provision_jobs;
-  v_count integer := 0;
-begin
-  for v_next in select n.* from private.promotable_jobs as n
-    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
-  loop
-    -- Locked, then read again.
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
-      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
-    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
-    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
-    v_count := v_count + 1;
-  end loop;
-  return v_count;
-end;
-$$;
-
 -- ## cascades
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
@@ -701,33 +635,4 @@ language sql stable set search_path = '' as $$
         where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
           and (j.id is null or j.status = 'QUEUED'))
     order by d.consumer_id)
-$$;
-
--- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_modules pg_catalog.uuid[];
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
-  v_set public.job_sets;
-begin
-  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
-  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
-    and d.cascades <> 'off') then
-    return;
-  end if;
-  v_modules := private.cascaded_modules(p_job);
-  if v_modules = '{}' then
-    return;
-  end if;
-  if cardinality(v_modules) > 500 then
-    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
-      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
-    return;
-  end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
-  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
-  perform private.add_members(v_set, v_modules);
-end;
 $$;

@@ -4,19 +4,6 @@
 -- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
 -- secrets and API tokens arrive sealed, as those of notifications do.
 
--- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
-create function private.repository_key(p_url text) returns text
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
-    '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');
-begin
-  return case when coalesce(v_parts[1], 'file') = 'file' and v_parts[2] = '' then '/' || v_parts[4]
-    else lower(v_parts[2] || case when v_parts[1] in ('http', 'https') then coalesce(':' || v_parts[3], '') else '' end
-      || '/' || v_parts[4]) end;
-end;
-$$;
-
 create table public.git_connections (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -51,7 +38,7 @@ create index git_connections_next_poll_at_idx on public.git_connections (next_po
 alter table public.git_connections enable row level security;
 grant select on public.git_connections to authenticated, service_role;
 create policy "Members see their organisation's repositories" on public.git_connections
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
@@ -131,7 +118,7 @@ create index git_deliveries_received_at_idx on public.git_deliveries (received_a
 alter table public.git_deliveries enable row level security;
 grant select on public.git_deliveries to authenticated, service_role;
 create policy "Members see what events of their repositories led to" on public.git_deliveries
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
@@ -183,7 +170,9 @@ create index module_git_org_id_idx on public.module_git (org_id);
 alter table public.module_git enable row level security;
 grant select on public.module_git to authenticated, service_role;
 create policy "Members see how modules follow their repositories" on public.module_git
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_git.module_id));
 comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
 comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
@@ -239,101 +228,6 @@ language sql stable set search_path = '' as $$
     and private.repository_key(m.source ->> 'url') = p_connection.repository
   order by m.path
 $$;
-
--- ## asking a runner
-
--- The RESOLVE job that will read the repository after this moment: one that is queued, or a new one. Null where no
--- module uses the repository. Routed as the jobs of its first module: that runner fetches the repository anyway.
-create function private.request_resolve(p_connection public.git_connections, p_reason text) returns bigint
-language plpgsql set search_path = '' as $$
-declare
-  v_module public.modules;
-  v_job public.provision_jobs;
-begin
-  perform private.lock_state(p_connection.org_id, p_connection.id);
-  -- A job that nobody has claimed has fetched nothing yet.
-  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_connection.id and q.stage in ('WAITING', 'BACKOFF', 'READY') limit 1;
-  if v_job.id is not null then
-    return v_job.id;
-  end if;
-  select * into v_module from private.modules_of_connection(p_connection) limit 1;
-  if v_module.id is null then
-    return null;
-  end if;
-  v_job.org_id := p_connection.org_id;
-  v_job.type := 'RESOLVE';
-  v_job.target_connection_id := p_connection.id;
-  v_job.module_path := v_module.path;
-  v_job.group_path := v_module.group_path;
-  v_job.labels := v_module.labels;
-  v_job.pinned_worker_id := v_module.pinned_worker_id;
-  v_job.pinned_instance_name := v_module.runner_instance_name;
-  v_job.approvals_required := 0;
-  -- It takes seconds, and people wait for what follows from it.
-  v_job.priority := 90;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_connection.org_id);
-  v_job.payload := jsonb_build_object('git', jsonb_build_object('connection_id', p_connection.id, 'repository',
-    p_connection.repository));
-  return (private.add_job(v_job, p_reason)).id;
-end;
-$$;
-
--- The same for somebody who waits for it: refused where no module uses the repository.
-create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
-language plpgsql set search_path = '' as $$
-declare
-  v_job bigint := private.request_resolve(p_connection, p_reason);
-begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
-  return v_job;
-end;
-$$;
-
--- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
-create function private.resolve_work(p_connection public.git_connections) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
-    private.pull_work(p_connection) || private.queue_work(p_connection),
-    'modules', coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'branch',
-    coalesce(g.branch, m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''),
-    'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
-    g.applied_commit) order by m.path)
-    filter (where coalesce(g.is_on, true)), '[]'))
-  from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
-$$;
-
-create function private.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
-  v_connection public.git_connections;
-  v_work pg_catalog.jsonb;
-begin
-  select c.* into v_connection from public.provision_jobs as j
-  join public.git_connections as c on c.id = j.target_connection_id and c.removed_at is null
-  where j.id = v_live.job_id and j.type = 'RESOLVE';
-  if v_connection.id is null then
-    perform private.fail('RY404', 'The repository was disconnected.', 'There is nothing to read.');
-  end if;
-  v_work := private.resolve_work(v_connection);
-  return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
-    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
-    -- Outside of the digest, which it would change with each reading.
-    'seen', (select coalesce(jsonb_object_agg(g.module_id, jsonb_build_object('fingerprint', g.seen_fingerprint,
-      'watched', g.watched, 'moved_to', g.moved_to)), '{}') from private.modules_of_connection(v_connection) as m
-      join public.module_git as g on g.module_id = m.id where g.seen_fingerprint is not null));
-end;
-$$;
-comment on function private.worker_resolve is
-  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
-  'contents that are known already.';
-grant execute on function private.worker_resolve to worker, executor;
 
 -- ## deciding
 create type private.git_finding as (
@@ -396,81 +290,6 @@ language sql stable set search_path = '' as $$
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
   cross join lateral (select case when f.value is null then private.missing_folder(m, g) is not null
     else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
-$$;
-
--- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
-create function private.plan_commit(
-  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
-) returns uuid
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-begin
-  insert into public.job_sets (org_id, type, path, options, created_by_label)
-  values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
-    'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
-    p_label) returning * into v_set;
-  perform private.add_members(v_set, p_modules);
-  perform private.try_place(v_set, 2000);
-  return v_set.id;
-end;
-$$;
-
--- Ends what older commits of the branch still wait for, and every apply of a missing folder that waits; a running
--- plan gets a request to stop.
-create function private.supersede_plans(
-  p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
-) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
-begin
-  for v_job in
-    select j.* from public.provision_jobs as j
-    where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
-      and j.module_id = any (p_modules)
-      and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
-      -- An apply that somebody has approved goes its way.
-      and (j.payload #> '{options,git}' is not null and (j.type = 'PLAN' or j.type = 'APPLY'
-        and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
-        or p_is_gone and j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL')
-    order by j.module_id
-  loop
-    perform private.try_cancel(v_job, 'system', 'git', p_reason);
-  end loop;
-end;
-$$;
-
--- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
-create function private.plan_branches(
-  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
-) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_group pg_catalog.record;
-  v_sets pg_catalog.jsonb := '{}';
-  v_set pg_catalog.uuid;
-begin
-  for v_group in
-    select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
-    from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
-  loop
-    perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
-    v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
-      jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
-        left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
-        '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
-    v_sets := jsonb_set(v_sets, array[v_group.branch],
-      coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
-    -- Every push that nobody has answered yet may be in that commit.
-    update public.module_git as g set seen_set_id = v_set, pushes = array(
-      select unnest(g.pushes || v_group.commit) union select d.after_commit from public.git_deliveries as d
-      where d.connection_id = p_connection.id and d.verdict = 'PENDING' and d.ref = 'refs/heads/' || v_group.branch)
-    where module_id = any (v_group.modules);
-  end loop;
-  return v_sets;
-end;
 $$;
 
 -- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
@@ -563,93 +382,6 @@ begin
 end;
 $$;
 
--- Acts on the result of a RESOLVE job that a runner finished.
-create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_found pg_catalog.jsonb := p_job.result -> 'git';
-  v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
-  v_sets pg_catalog.jsonb := private.newly_missing(v_findings);
-begin
-  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
-    where f.is_missing), null, 'Its branch has its folder no more.', true);
-  if jsonb_typeof(v_found -> 'modules') = 'array' then
-    perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
-      join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
-        and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
-    perform private.note_seen(p_connection, v_findings, v_found);
-    v_sets := v_sets || private.plan_branches(p_connection, v_findings, v_found);
-  end if;
-  update public.git_connections set resolved_at = now(), error = null,
-    heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
-    work_digest = v_found ->> 'digest'
-  where id = p_connection.id;
-  perform private.decide_queue(p_job, p_connection);
-  perform private.answer_deliveries(p_job, v_findings, v_sets);
-  perform private.decide_pulls(p_job, p_connection);
-end;
-$$;
-
--- Acts on the end of any RESOLVE job; an error here never makes the end of a job fail.
-create function private.after_resolve(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-  v_error pg_catalog.text := p_job.error ->> 'message';
-begin
-  select * into v_connection from public.git_connections where id = p_job.target_connection_id
-    and removed_at is null for update;
-  if p_job.status = 'SUCCEEDED' and v_connection.id is not null then
-    begin
-      perform private.decide_resolved(p_job, v_connection);
-      return;
-    exception
-      when others then
-        raise warning 'decision of job %: %', p_job.id, sqlerrm;
-        v_error := sqlerrm;
-    end;
-  end if;
-  v_error := left(coalesce(v_error, 'The reading was cancelled.'), 1000);
-  update public.git_connections set error = v_error where id = v_connection.id;
-  update public.git_deliveries set verdict = 'FAILED', reason = v_error, decided_at = now()
-  where job_id = p_job.id and verdict = 'PENDING';
-end;
-$$;
-
--- Notes which commit a module has now, after an apply or a destroy that succeeded.
-create function private.note_applied(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_commit pg_catalog.text := case when p_job.type = 'APPLY'
-    then coalesce(p_job.result ->> 'commit', p_job.payload #>> '{module,source,commit}') end;
-begin
-  if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
-    insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
-    values (p_job.module_id, p_job.org_id, v_commit, now())
-    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
-      applied_fingerprint =
-      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
-        when g.seen_commit = v_commit then g.seen_fingerprint end,
-      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
-  end if;
-end;
-$$;
-
--- ## deliveries
-create function private.git_connection_secret(p_connection uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return coalesce((
-    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
-end;
-$$;
-comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
-  'null where there is none.';
-grant execute on function private.git_connection_secret to service_role;
-
 create function private.refuse_git_delivery(p_connection uuid) returns void
 language sql security definer set search_path = '' as $$
   -- Anybody may send a wrong signature, so it costs one write in ten seconds at most.
@@ -680,32 +412,6 @@ language sql stable set search_path = '' as $$
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
 $$;
 
--- Acts on a new delivery: runs a command; for everything else, a reading of the repository decides.
-create function private.follow_delivery(
-  p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
-) returns public.git_deliveries
-language plpgsql set search_path = '' as $$
-declare
-  v_done pg_catalog.text;
-  v_job bigint;
-begin
-  if p_row.event = 'comment' then
-    return private.run_command(p_connection, p_row, p_delivery -> 'comment');
-  elsif p_row.event = 'merge_group' then
-    v_done := private.note_group(p_connection, p_delivery);
-  end if;
-  if v_done is null then
-    v_job := private.request_resolve(p_connection, coalesce('Pull request ' || p_row.pull_request,
-      'A push to ' || substr(p_row.ref, 12), 'An event'));
-  end if;
-  update public.git_deliveries set job_id = v_job, verdict = case when v_done is not null then 'DONE'
-      when v_job is null then 'NOTHING' else 'PENDING' end, decided_at = case when v_job is null then now() end,
-    reason = coalesce(v_done, case when v_job is null then 'No module uses this repository.' end)
-  where id = p_row.id returning * into p_row;
-  return p_row;
-end;
-$$;
-
 -- Finds the delivery that this one repeats. Where the id is not signed, the same body is the same event, except a push
 -- after another push to that branch, which may have led back.
 create function private.first_delivery(p_connection uuid, p_delivery jsonb) returns public.git_deliveries
@@ -717,79 +423,4 @@ language sql stable set search_path = '' as $$
         select from public.git_deliveries as o where o.connection_id = p_connection and o.id > d.id
           and o.event = 'push' and o.ref = d.ref and o.body_sha256 <> d.body_sha256))
   order by d.id limit 1
-$$;
-
-create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-  v_row public.git_deliveries;
-  v_reason pg_catalog.text := private.early_verdict(p_delivery);
-begin
-  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
-  if v_connection.id is null then
-    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
-  end if;
-  if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
-    then
-    v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
-  end if;
-  -- Before any row: the end of a reading has this lock when it writes the same rows.
-  perform private.lock_state(v_connection.org_id, p_connection);
-  v_row := private.first_delivery(p_connection, p_delivery);
-  if v_row.id is not null then
-    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
-  end if;
-  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
-    after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
-  values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
-    left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
-    left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
-    case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
-      end) returning * into v_row;
-  update public.git_connections set last_delivery_at = now() where id = p_connection;
-  perform private.note_push(p_connection, p_delivery);
-  if p_delivery -> 'pull' is not null then
-    perform private.note_pull_request(v_connection, p_delivery);
-  end if;
-  if v_reason is null then
-    v_row := private.follow_delivery(v_connection, v_row, p_delivery);
-  end if;
-  return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
-exception
-  when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
-    perform private.fail('RY422', 'The delivery has a field that is not valid.', sqlerrm);
-end;
-$$;
-comment on function private.receive_git_delivery is
-  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one '
-  'changes nothing and gets the first verdict.';
-grant execute on function private.receive_git_delivery to service_role;
-
--- Queues the reading of repositories whose poll is due.
-create function private.sweep_git() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-  v_count integer := 0;
-begin
-  perform private.sweep_queue();
-  for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
-    and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
-    update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
-    where id = v_connection.id;
-    begin
-      perform private.request_pulls(v_connection);
-      -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
-      if private.try_lock_state(v_connection.org_id, v_connection.id)
-        and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
-        v_count := v_count + (private.request_resolve(v_connection, 'Poll') is not null)::integer;
-      end if;
-    exception
-      when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
 $$;

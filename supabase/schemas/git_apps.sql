@@ -22,7 +22,7 @@ create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
 comment on column public.git_apps.url is 'Where GitHub is.';
 comment on column public.git_apps.api_url is 'Where its API is.';
@@ -150,7 +150,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
 begin
-  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids('module.read'));
   if v_app.id is null then
     perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
   end if;
@@ -246,3 +246,17 @@ $$;
 comment on function private.git_installation is
   'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 grant execute on function private.git_installation to service_role;
+
+create function private.git_connection_secret(p_connection uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return coalesce((
+    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+end;
+$$;
+comment on function private.git_connection_secret is
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
+  'null where there is none.';
+grant execute on function private.git_connection_secret to service_role;

@@ -226,6 +226,7 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     press(page, page.get_by_test_id("run"))
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     runner.finish(runner.claim(int(page.url.rsplit("/", 1)[1])), "SUCCEEDED", summary=SUMMARY)
+    expect(page.get_by_test_id("confirm")).to_be_visible()
     page.keyboard.press("d")
     expect(page.get_by_role("alertdialog")).to_be_visible()
     page.keyboard.press("Escape")

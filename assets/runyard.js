@@ -279,9 +279,6 @@
       case "/": { const el = document.querySelector("[data-search]"); if (el) { el.focus(); el.select(); } return Boolean(el); }
       case "?": document.getElementById("ry-help")?.showModal(); return true;
       case "n": document.querySelector("[data-key=n]")?.focus(); return press("[data-key=n]");
-      // The decision: c never presses, because what it confirms cannot be taken back; d asks first.
-      case "c": { const el = document.querySelector("[data-testid=confirm]"); el?.focus(); return Boolean(el); }
-      case "d": return press("[data-testid=discard]");
       case "j": case "ArrowDown": return row || key === "j" ? move(1) : false;
       case "k": case "ArrowUp": return row || key === "k" ? move(-1) : false;
       case "Enter": return document.activeElement === row ? open(row) : false;

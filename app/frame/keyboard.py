@@ -16,8 +16,6 @@ KEYS = (
     ("→ ←", "Unfold and fold"),
     ("n", "Add runner; in a log the next hit"),
     (".", "Menu of the row"),
-    ("c", "To Confirm; Enter presses it"),
-    ("d", "Discard the plan, after a question"),
     ("f", "Follow the log"),
     ("[ ]", "Previous and next step of the log"),
     ("Esc", "Close, then clear the search"),

@@ -76,8 +76,9 @@ begin
     and (p_seen is null or j.module_id = any (p_seen))
     and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
-    -- A runner's list has each of its jobs: another runner may have applied what it planned.
-    and (p_worker is not null or not j.is_followed)
+    -- A run is one; a runner's list has a plan of its own only where another runner has the apply.
+    and (not j.is_followed or p_worker is not null and not exists (
+      select from public.provision_jobs as a where a.plan_job_id = j.id and a.worker_id = p_worker))
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
 $$;

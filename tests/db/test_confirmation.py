@@ -153,6 +153,20 @@ def test_discarding_ends_the_apply(world: World, org: Organization) -> None:
     assert org.owner.call("approve_job", p_job=job["id"], p_decision="reject")["status"] == "CANCELLED"
 
 
+def test_a_runners_list_has_a_run_once_and_a_plan_that_another_runner_applies(world: World, org: Organization) -> None:
+    planner = runner_of(org)
+
+    def listed(runner: Runner) -> list[str]:
+        answer = org.owner.call("list_jobs", p_org=org.id, p_filters={"worker_id": runner.worker_id})
+        return [row["type"] for row in answer["rows"]]
+
+    apply = apply_of(world, plan(org, planner))
+    assert listed(planner) == ["PLAN"]
+    org.owner.call("approve_job", p_job=apply["id"], p_decision="approve")
+    planner.finish(planner.claim_one())
+    assert listed(planner) == ["APPLY"]
+
+
 def test_a_plan_is_refused_when_the_state_has_moved_on(world: World, org: Organization) -> None:
     runner = runner_of(org)
     planned = plan(org, runner, confirm=False)

@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.card import card, submit
 from app.frame.route import Route
 from app.sign_in.device_state import DeviceState
+from app.ui.button import act_button, plain_button
 
 State = DeviceState
 
@@ -58,8 +59,8 @@ def _decide() -> rx.Component:
             class_name="ry-hint",
         ),
         rx.el.div(
-            rx.button("Decline", on_click=State.decline, variant="surface", color_scheme="gray", type="button"),
-            rx.button("Confirm", on_click=State.confirm, color_scheme="gray", high_contrast=True, type="button"),
+            plain_button("Decline", on_click=State.decline, type="button"),
+            act_button("Confirm", on_click=State.confirm, type="button"),
             class_name="ry-acts",
         ),
         class_name="ry-form",

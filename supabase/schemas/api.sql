@@ -41,7 +41,7 @@ grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
-comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators; planners for their own plans.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb

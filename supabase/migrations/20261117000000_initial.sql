@@ -566,6 +566,13 @@ comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
+create table private.ended_slugs (slug text primary key, ended_at timestamptz not null default now());
+alter table private.ended_slugs enable row level security;
+comment on table private.ended_slugs is
+  'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
+comment on column private.ended_slugs.slug is 'The short name.';
+comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
+
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -770,6 +777,13 @@ begin
 end;
 $$;
 
+-- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
+create function private.through() returns text
+language sql stable set search_path = '' as $$
+  select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
+    = 'agent' then ' through an agent' else '' end
+$$;
+
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
@@ -781,7 +795,7 @@ begin
   return coalesce((select m.email from public.memberships as m where m.org_id = p_org
     and m.user_id = v_caller),
     case private.caller_kind() when 'service_account' then (private.acting_account()).name
-      when 'user' then v_caller::pg_catalog.text end, 'system');
+      when 'user' then v_caller::pg_catalog.text end, 'system') || private.through();
 end;
 $$;
 
@@ -884,6 +898,10 @@ begin
     perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
       'Leave one that has another owner.');
   end if;
+  if exists (select from private.ended_slugs as e where e.slug = lower(trim(p_slug))) then
+    perform private.fail('RY409', format('The short name "%s" belonged to an organisation that was deleted.', p_slug),
+      'Choose another one: clouds may still trust tokens with this name.');
+  end if;
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
@@ -962,10 +980,8 @@ begin
   -- The organisation's own log is removed with it: the installation keeps this one.
   perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
     jsonb_build_object('by', private.caller_label(p_org)));
-  -- The short name is free again at once.
-  update public.organizations set
-    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
-  where id = p_org;
+  insert into private.ended_slugs (slug) values (v_org.slug);
+  update public.organizations set deleted_at = now() where id = p_org;
   update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
   delete from public.invitations where org_id = p_org;
   delete from public.memberships where org_id = p_org;
@@ -5044,6 +5060,8 @@ begin
 exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
+  when statement_too_complex then
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
 end;
 $$;
 
@@ -5402,9 +5420,11 @@ begin
       format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
   end if;
   if jsonb_typeof(v_state -> 'resources') <> 'array'
-    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects.',
-      'Push what "state pull" printed.');
+    or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")')
+    or jsonb_typeof(v_state -> 'serial') <> 'number' or jsonb_typeof(v_state -> 'lineage') <> 'string'
+    or length(v_state ->> 'lineage') > 200 or jsonb_typeof(coalesce(v_state -> 'outputs', '{}')) <> 'object' then
+    perform private.fail('RY422', 'The state has not the shape of version 4: "resources" is a list of objects, '
+      '"outputs" an object, "serial" a number and "lineage" a text.', 'Push what "state pull" printed.');
   end if;
 end;
 $$;
@@ -10918,13 +10938,14 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.worker_return_job(
-  p_job bigint, p_attempt integer, p_reason text default null, p_code text default null
+  p_job bigint, p_attempt integer, p_reason text default null, p_code text default null, p_log jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs;
   v_back pg_catalog.record;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
@@ -10939,6 +10960,12 @@ begin
   if v_live.has_touched and p_code is distinct from 'not_begun' then
     perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
       'Finish it, or report what happened.');
+  end if;
+  if jsonb_typeof(p_log) = 'object' then
+    v_missing := private.check_log(p_job, p_attempt, p_log, private.announced_seq(p_log));
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   -- Somebody asked it to stop, and it has: it is not offered again.
   if v_live.cancel_kind is not null then
@@ -10966,7 +10993,7 @@ $$;
 comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
   'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
-  'CANCELLED.';
+  'CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 grant execute on function private.worker_return_job to worker, executor;
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.
@@ -11379,7 +11406,10 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
+  -- A person who may plan may stop a plan of their own.
+  v_job public.provision_jobs := private.my_job(p_job, (select case when j.created_by = private.caller_id()
+    and j.type in ('PLAN', 'DRIFT') then 'job.plan' else 'job.cancel' end
+    from public.provision_jobs as j where j.id = p_job));
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -11402,7 +11432,7 @@ end;
 $$;
 comment on function private.cancel_job is
   'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or '
-  'now. Operators.';
+  'now. Operators; planners for their own plans.';
 grant execute on function private.cancel_job to authenticated;
 
 -- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
@@ -12139,7 +12169,7 @@ declare
 begin
   if v_template !~ '\{organization_id\}' then
     perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
-      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'In an installation that is set up again, another one may take that name, and a cloud would trust it. Set a '
       'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
       'one.');
   elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
@@ -12160,7 +12190,8 @@ grant execute on function private.identity_trust_policies to authenticated;
 create function private.identity_trust(p_payload jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
-    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+    when coalesce(p_payload #> '{options,git,pull_request}', p_payload #> '{options,git,queue}') is not null
+    then 'pull_request'
     else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
       else 'settings' end end
 $$;
@@ -12178,7 +12209,8 @@ language sql stable set search_path = '' as $$
     'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
     'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
     'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}'
-      when 'pull_request' then 'pull/' || (p_job.payload #>> '{options,git,pull_request}') end,
+      when 'pull_request' then 'pull/' || coalesce(p_job.payload #>> '{options,git,pull_request}',
+        p_job.payload #>> '{options,git,queue}') end,
     'runyard_commit', coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
       p_job.payload #>> '{module,source,commit}'),
     'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
@@ -12202,15 +12234,16 @@ language sql stable set search_path = '' as $$
     select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
 $$;
 
--- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has
--- them where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet, also in the
+-- merge queue: its plan has them where its repository allows that, and its apply, which somebody confirmed. A fork's
+-- job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
       when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
         and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
         and c.allows_identities)
-      else private.is_applied_unmerged(p_job) end else true end
+      else p_job.payload #> '{options,git,queue}' is not null or private.is_applied_unmerged(p_job) end else true end
 $$;
 
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
@@ -15992,6 +16025,8 @@ begin
       else r.problem end,
     planned = case when excluded.is_open then r.planned else '{}' end;
   perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
+  perform private.note_branch(r) from public.pull_requests as r where r.connection_id = p_connection.id
+    and (r.number = v_number or r.head_branch = v_pull ->> 'base' and r.merge_commit is null);
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
@@ -16647,6 +16682,12 @@ declare
 begin
   if v_modules = '{}' then
     perform private.move_group(p_group, 'PASSED');
+    return null;
+  elsif not exists (select from public.pull_requests as r where r.connection_id = p_connection.id
+    and r.number = p_group.pull_request and not r.is_fork) then
+    -- Its plan would run code that came from nobody knows where.
+    perform private.move_group(p_group, 'FAILED', format('#%s comes from a fork, or was not announced.',
+      p_group.pull_request));
     return null;
   end if;
   p_group.set_id := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit,
@@ -18454,17 +18495,23 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
--- Notes the link of a login that ends now, or whose proof does; nothing where it just stays with this member.
-create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
-language sql set search_path = '' as $$
+-- Notes the link of a login that ends, or whose proof does; also where its member leaves.
+create function private.end_git_login() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
-  select l.org_id, l.host, l.login, l.user_id, coalesce(l.account_id, ''), case when l.proved_at is not null
-    or l.user_id = private.caller_id() then 'infinity' else now() end
-  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
-    and (l.user_id is distinct from p_next or l.proved_at is not null)
+  select old.org_id, old.host, old.login, old.user_id, coalesce(old.account_id, ''), case
+    when old.proved_at is not null or old.user_id = private.caller_id() then 'infinity' else now() end
+  from public.organizations as o where o.id = old.org_id
   on conflict (org_id, host, login, user_id, account_id) do update set
-    ended_at = greatest(e.ended_at, excluded.ended_at)
+    ended_at = greatest(e.ended_at, excluded.ended_at);
+  return null;
+end;
 $$;
+create trigger end_login after delete on public.git_logins for each row execute function private.end_git_login();
+create trigger end_changed_login after update on public.git_logins for each row
+  when (new.user_id <> old.user_id or old.proved_at is not null and new.proved_at is null)
+  execute function private.end_git_login();
 
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -18474,7 +18521,6 @@ declare
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
-  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
   values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
   on conflict (org_id, host, login) do update set user_id = excluded.user_id, created_by_label =
@@ -18559,7 +18605,6 @@ begin
     and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  perform private.end_git_login(p_org, v_host, v_login, null);
   delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
@@ -18834,50 +18879,78 @@ language sql set search_path = '' as $$
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 
+-- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
+-- that were merged there. Earlier merges of the branch are in the base already.
+create function private.note_branch(p_pull public.pull_requests) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity, seen_at)
+  select p_pull.connection_id, '#' || p_pull.number, a.identity, min(a.seen_at)
+  from public.git_deliveries as d
+  left join public.pull_requests as r on r.connection_id = d.connection_id and r.merge_commit = d.after_commit
+  join private.git_authors as a on a.connection_id = d.connection_id
+    and a.change in (d.after_commit, '#' || r.number, r.head_commit)
+  where d.connection_id = p_pull.connection_id and d.event = 'push' and d.ref = 'refs/heads/' || p_pull.head_branch
+    and not p_pull.is_fork and d.id > all (
+      select min(h.id) from public.pull_requests as o join public.git_deliveries as h on h.event = 'push'
+        and h.connection_id = o.connection_id and h.ref = d.ref and h.after_commit = o.head_commit
+      where o.connection_id = p_pull.connection_id and o.head_branch = p_pull.head_branch and o.base = p_pull.base
+        and o.number <> p_pull.number and o.merge_commit is not null group by o.number)
+  group by a.identity
+  on conflict do nothing
+$$;
+
 -- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied
--- yet.
-create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+-- yet. Of a module that pushes do not plan, and until a push was read, nobody knows which modules it changes: it counts
+-- for each of the branch.
+create function private.changes_of(p_job public.provision_jobs, p_connections uuid[]) returns setof text
 language sql stable set search_path = '' as $$
   with own as (
     select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
-      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+      (g.git ->> 'commit'), (p_job.payload #>> '{module,source,commit}'), ('#' || (g.git ->> 'pull_request')),
+      ('#' || (g.git ->> 'queue'))) as o (change)
     union
     -- But not the merge itself: a reviewer may merge.
     select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
     where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
-      where r.connection_id = p_connection and r.merge_commit = p.commit
-        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+      where r.connection_id = any (p_connections) and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}')
+    union
+    select d.after_commit from public.modules as m left join public.module_git as g on g.module_id = m.id
+    join public.git_deliveries as d on d.connection_id = any (p_connections) and d.event = 'push'
+      and d.ref = 'refs/heads/' || coalesce(g.branch, m.source ->> 'ref', g.seen_branch, substr(d.ref, 12))
+      and (d.verdict = 'PENDING' or not g.is_on and d.received_at > coalesce(g.applied_at, '-infinity'))
+    where m.id = p_job.module_id and p_job.payload #> '{options,git}' is null
+  )
   select o.change from own as o
   union
   select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
     as c (change)
-  where r.connection_id = p_connection and exists (select from own as o
+  where r.connection_id = any (p_connections) and exists (select from own as o
     where o.change in ('#' || r.number, r.merge_commit))
 $$;
 
--- The members who made the changes that a job would apply.
+-- The members who made the changes that a job would apply. A repository that was connected again is the same one.
 create function private.change_makers(p_job public.provision_jobs) returns setof uuid
 language plpgsql stable set search_path = '' as $$
 declare
-  v_connection public.git_connections;
+  v_repository pg_catalog.text := private.repository_key(p_job.payload #>> '{module,source,url}');
+  v_connections pg_catalog.uuid[] := array(select c.id from public.git_connections as c where c.org_id = p_job.org_id
+    and (c.repository = v_repository or c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid));
+  v_host pg_catalog.text := split_part(v_repository, '/', 1);
 begin
   if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
     return;
   end if;
-  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
-      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
-      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
-  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
-  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
-  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  return query select m.user_id from private.changes_of(p_job, v_connections) as c
+  join private.git_authors as a on a.connection_id = any (v_connections) and a.change = c
   join public.memberships as m on m.org_id = p_job.org_id
   where a.identity = 'email:' || lower(m.email) or exists (
     select from (
       select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host
       union all
       select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host) as l
     where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
 end;
 $$;
@@ -21370,7 +21443,7 @@ grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
-comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators; planners for their own plans.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb
@@ -22408,9 +22481,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_reso
 comment on function public.worker_resolve is 'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);\nend\n';
-comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED.';
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text, p_log jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code, p_log);\nend\n';
+comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 grant execute on function public.worker_return_job to executor, worker;
 
 create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb

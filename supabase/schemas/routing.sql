@@ -340,7 +340,7 @@ language plpgsql set search_path = '' as $$
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
-  where lw.worker_id = p_worker limit 100;
+  where lw.worker_id = p_worker and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 100;
 end;
 $$;
 

@@ -21,7 +21,9 @@ begin
     and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+    -- An apply of somebody's own folder is requested by name; the module's auto-apply is not about it.
+    and (p_payload #>> '{module,source_kind}' is distinct from 'upload'
+      or coalesce(p_payload #> '{options,auto_apply}' = 'true', false));
 end;
 $$;
 
@@ -46,7 +48,8 @@ begin
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
   v_is_held := not v_is_auto or v_is_locked or v_is_early;
-  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false))
+    or p_plan.payload #>> '{module,source_kind}' = 'upload' and not v_module.can_apply_uploads then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
+from app.ui.copy import code_block
 from app.ui.dialog import act_button, alert, cancel, dialog_acts, question, typed_field
 
 State = ModuleActionState
@@ -80,6 +81,39 @@ def _comparison() -> rx.Component:
     )
 
 
+def _terminal() -> rx.Component:
+    asks = "plan uploads your folder and shows the log; apply waits for approvals and checks, as it does here."
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title("Use from your terminal", size="4", margin_bottom="6px"),
+            rx.dialog.description("With OpenTofu or Terraform. " + asks, size="2", class_name="mut"),
+            rx.cond(
+                State.cloud_host != "",
+                rx.fragment(
+                    rx.el.p("Once, in ~/.terraformrc", class_name="sm"), code_block(State.cloud_host, "Copy the host")
+                ),
+            ),
+            rx.el.p("Sign in once", class_name="sm"),
+            code_block(State.login, "Copy the sign-in"),
+            rx.el.p("In the module's code, in place of a backend block", class_name="sm"),
+            code_block(State.cloud, "Copy the block"),
+            rx.el.p(
+                "Then: ",
+                rx.el.code("tofu init"),
+                ", ",
+                rx.el.code("tofu plan"),
+                ", ",
+                rx.el.code("tofu apply"),
+                class_name="sm",
+            ),
+            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
+            max_width="560px",
+        ),
+        open=State.cloud != "",
+        on_open_change=State.show_terminal,
+    )
+
+
 def module_dialogs() -> list[rx.Component]:
     """Every dialog of the page; at most one is open."""
     to_confirm = rx.fragment("Type ", rx.el.span(State.name, class_name="ry-mono"), " to confirm")
@@ -109,4 +143,5 @@ def module_dialogs() -> list[rx.Component]:
         _lock(),
         _roll_back(),
         _comparison(),
+        _terminal(),
     ]

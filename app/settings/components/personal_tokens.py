@@ -2,7 +2,8 @@
 
 import reflex as rx
 
-from app.settings.state.personal_tokens import EVERYTHING, LIMITS, PersonalTokensState, TokenView
+from app.project.token_limits import EVERYTHING, LIMITS
+from app.settings.state.personal_tokens import PersonalTokensState, TokenView
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
 from app.ui.elements import date, secret

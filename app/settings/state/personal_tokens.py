@@ -7,19 +7,10 @@ import reflex as rx
 from app.frame.session import AppState
 from app.project.errors import AppError
 from app.project.models import Row
+from app.project.token_limits import EVERYTHING, LIMITS
 from wire.tokens import make_personal_token
 
 DAYS = ("30", "90", "365")
-EVERYTHING = "everything"
-# A token with one of these roles may do at most what the role may.
-LIMITS = {
-    EVERYTHING: "Everything that I may do",
-    "viewer": "Read",
-    "planner": "Read and plan",
-    "approver": "Read and approve",
-    "operator": "Operate",
-    "admin": "Administer",
-}
 
 
 def _limit(row: Row) -> str:

@@ -56,19 +56,7 @@ API = (
     git_routes.build_routes,
 )
 # A feature's rules come after those of the kit and the frame, so that they win.
-STYLES = (
-    "tokens",
-    "ui",
-    "frame",
-    "sign_in",
-    "jobs",
-    "log",
-    "modules",
-    "runners",
-    "triggers",
-    "settings",
-    "figures",
-)
+STYLES = ("tokens", "ui", "frame", "sign_in", "jobs", "log", "modules", "runners", "triggers", "settings", "figures")
 OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
 FRAMED = (
     *runners.ROUTES,

@@ -56,6 +56,10 @@ class Here:
         """The organisation that is meant."""
         return find_organization(self.api, self._organization or self.identity[1].organization)
 
+    def do(self, function: str, said: str | Callable[[Any], str], **arguments: Any) -> None:
+        """Call a function and print its answer: `said` describes it, or is a text with the names of its fields in braces."""
+        self.printer.result(self.api.call(function, **arguments), said.format_map if isinstance(said, str) else said)
+
     def confirm(self, question: str, is_agreed: bool) -> None:
         """Ask before something that cannot be undone; a pipeline cannot answer."""
         if is_agreed:

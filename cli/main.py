@@ -49,6 +49,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
     "installation": ("cli.commands.installation", "The whole installation, for its operator."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),
+    "mcp": ("cli.commands.mcp", "Serve an agent that looks and plans for you (Model Context Protocol)."),
     "open": ("cli.commands.browse", "Open a job, module or runner in the browser."),
     "up": ("cli.commands.local", "Start the embedded stack with the dashboard; Ctrl-C stops it."),
     "down": ("cli.commands.local", "Stop what `up` started, from any terminal."),

@@ -7,7 +7,8 @@ import reflex as rx
 from app.access.state import AccessState
 from app.access.view import ICONS, AccessRow, RoleChoice
 from app.frame.session import may
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button
+from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
 from app.ui.icons import icon
 from app.ui.panel import titled_panel

@@ -8,6 +8,8 @@ from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import head, page
 from app.frame.route import Route
+from app.ui.button import plain_button, small_button
+from app.ui.choice import choice, dropdown, segments
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -19,28 +21,20 @@ HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c
 
 def _select(label: str, value: Any, on_change: Any, items: list[tuple[str, str]]) -> rx.Component:
     offered = [rx.select.item(said, value=key) for key, said in items]
-    return rx.select.root(
-        rx.select.trigger(aria_label=label), rx.select.content(*offered), value=value, on_change=on_change
-    )
+    return choice(label, *offered, value=value, on_change=on_change, width=None)
 
 
 def _kinds() -> rx.Component:
-    items = [rx.segmented_control.item(said, value=kind) for kind, said in KINDS.items()]
-    return rx.segmented_control.root(
-        *items, value=EventsState.kind, on_change=EventsState.choose_kind, aria_label="Events of"
-    )
+    return segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind)
 
 
 def _subject() -> rx.Component:
     """Show that the address names one runner or job, and link back to all."""
-    chip = rx.button(
+    chip = small_button(
         rx.cond(EventsState.job != "any", "One job", "One runner"),
         icon("x"),
         on_click=EventsState.any_subject,
-        variant="surface",
-        color_scheme="gray",
         radius="full",
-        size="1",
         aria_label="Events of all runners and jobs",
     )
     return rx.cond((EventsState.runner != "any") | (EventsState.job != "any"), chip)
@@ -73,12 +67,9 @@ def _file(kind: str, label: str) -> rx.Component:
 
 
 def _files() -> rx.Component:
-    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    button = plain_button(icon("download"), "Export")
     ways = (_file("csv", "CSV, for a spreadsheet"), _file("jsonl", "JSON lines, for programs"))
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
-    )
+    return dropdown(button, *ways, align="end")
 
 
 def _link(text: Any, href: Any) -> rx.Component:

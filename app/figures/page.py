@@ -7,10 +7,10 @@ from app.figures.state.figures import FiguresState
 from app.figures.view.figures import RANGES
 from app.frame.layout import head, page
 from app.frame.route import Route
+from app.ui.button import link_button
 from app.ui.elements import DOWNLOAD
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon
-from app.ui.panel import link_button
 
 WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
 

@@ -1,6 +1,10 @@
 """The card of the pages outside the frame, the mark above it, and the tracks behind it: the product's only ornament."""
 
+from typing import Any
+
 import reflex as rx
+
+from app.ui.button import act_button
 
 LINES = (724, 752, 780, 808, 836, 864)
 SWITCHES = (
@@ -94,6 +98,6 @@ def line_below(text: str, link: rx.Component) -> rx.Component:
     return rx.el.p(text, " ", link, class_name="mut ry-under")
 
 
-def submit(label: str, **props: object) -> rx.Component:
+def submit(label: str, **props: Any) -> rx.Component:
     """The card's one ink button."""
-    return rx.button(label, type="submit", color_scheme="gray", high_contrast=True, width="100%", **props)
+    return act_button(label, type="submit", width="100%", **props)

@@ -7,6 +7,7 @@ Two lines can break: the browser's to the dashboard, which only the browser know
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.ui.button import quiet_button
 from app.ui.elements import clock_seconds
 from app.ui.feedback import RETRY
 from app.ui.icons import icon
@@ -56,9 +57,7 @@ def _since() -> rx.Component:
 
 def connection_banner() -> rx.Component:
     """Explain what is broken and since when, and what becomes of running work; offer to try now."""
-    again = rx.button(
-        "Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1", custom_attrs=RETRY
-    )
+    again = quiet_button("Try now", on_click=SessionState.try_now, custom_attrs=RETRY)
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
     away = _words(
         "Out of contact with the database", _since(), ". This page may be out of date, and nothing is sent. ", KEPT

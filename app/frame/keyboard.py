@@ -2,6 +2,8 @@
 
 import reflex as rx
 
+from app.ui.button import plain_button
+
 KEYS = (
     ("/", "Search"),
     ("Ctrl+K", "Search or run a command"),
@@ -24,16 +26,13 @@ KEYS = (
 def keyboard_help() -> rx.Component:
     """A native dialog, so that no server is needed to open and close it."""
     rows = [
-        rx.fragment(
-            rx.el.dt(*[rx.el.kbd(key, class_name="rt-Kbd") for key in keys.split()]),
-            rx.el.dd(what),
-        )
+        rx.fragment(rx.el.dt(*[rx.el.kbd(key, class_name="rt-Kbd") for key in keys.split()]), rx.el.dd(what))
         for keys, what in KEYS
     ]
     return rx.el.dialog(
         rx.el.h2("Keyboard", class_name="ry-h2"),
         rx.el.dl(*rows, class_name="ry-dl"),
-        rx.el.form(rx.button("Close", type="submit", variant="surface", color_scheme="gray"), method="dialog"),
+        rx.el.form(plain_button("Close", type="submit"), method="dialog"),
         id="ry-help",
         class_name="ry-help",
         aria_label="Keyboard",

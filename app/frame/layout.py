@@ -10,6 +10,7 @@ from app.frame.keyboard import keyboard_help
 from app.frame.palette.dialog import palette, palette_button
 from app.frame.session import SessionState
 from app.frame.sidebar import bottom_tabs, sidebar, small_menu
+from app.ui.button import act_button, plain_button
 from app.ui.icons import icon
 
 
@@ -85,19 +86,12 @@ def page_key(key: Any, event: Any) -> rx.Component:
 
 def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
     """The page's main action; the key `n` presses it."""
-    return rx.button(
-        icon(icon_name),
-        label,
-        on_click=event,
-        color_scheme="gray",
-        high_contrast=True,
-        custom_attrs={"data-key": "n"},
-    )
+    return act_button(icon(icon_name), label, on_click=event, custom_attrs={"data-key": "n"})
 
 
 def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
     """A panel's action, for those who may."""
-    button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
+    button = plain_button(icon(icon_name), label, on_click=event)
     return rx.cond(SessionState.can_admin, button)
 
 
@@ -106,9 +100,7 @@ def head(
 ) -> rx.Component:
     """Write a page's title, its one sentence, and its actions."""
     return rx.el.div(
-        rx.el.div(rx.el.h1(title), rx.el.p(text)),
-        rx.el.div(*actions, class_name="ry-acts"),
-        class_name="ry-head",
+        rx.el.div(rx.el.h1(title), rx.el.p(text)), rx.el.div(*actions, class_name="ry-acts"), class_name="ry-head"
     )
 
 

@@ -1,18 +1,20 @@
 """The page of addresses that lead nowhere."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.card import card
 from app.frame.layout import head, page
 from app.frame.route import Route
 from app.frame.session import SessionState
-from app.ui.panel import link_button
+from app.ui.button import act_button, link_button
 
 TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
 
 
-def _back(**props: object) -> rx.Component:
-    button = rx.button("Go to the runners", color_scheme="gray", high_contrast=True, tab_index=-1, **props)
+def _back(**props: Any) -> rx.Component:
+    button = act_button("Go to the runners", tab_index=-1, **props)
     return rx.el.a(button, href="/dashboard/runners")
 
 

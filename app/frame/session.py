@@ -215,6 +215,11 @@ class AppState(Sparing, mixin=True):
         session = await (await self._who())._must_session()
         return await runtime().authorized.rpc(session, name, args)
 
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        """Change something, and say the result if there is one to say."""
+        await self._rpc(name, args)
+        return rx.toast.success(said, description=text) if said else None
+
     async def _invoke(self, name: str, body: dict[str, Any]) -> Any:
         session = await (await self._who())._must_session()
         return await runtime().authorized.invoke(session, name, body)
@@ -231,6 +236,23 @@ class AppState(Sparing, mixin=True):
             rows += page.rows
             if len(page.rows) < REST_ROWS:
                 return rows
+
+
+class ShownSecret(AppState, mixin=True):
+    """A page that shows a secret once: the browser keeps it, and no state has it."""
+
+    shown_id: str = ""
+
+    def _reveal(self, owner: Any, text: str) -> rx.event.EventSpec:
+        """Send the secret to the browser in its own event: a state's var would be sent again and again."""
+        self.shown_id = str(owner)
+        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{text}')")
+
+    @rx.event
+    def forget(self) -> rx.event.EventSpec:
+        """Show it no more; the browser forgets it."""
+        gone, self.shown_id = self.shown_id, ""
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
 
 
 def connection_of(root: rx.State) -> tuple[str, str]:

@@ -11,7 +11,14 @@ from app.project.models import BrowserSession
 from app.ui.form.spec import Checked
 
 
-class OpenForm(AppState, mixin=True):
+class Listed(AppState, mixin=True):
+    """A list, `rows`, whose items have an id and a name."""
+
+    def _find(self, key: str) -> Any | None:
+        return next((row for row in self.get_value("rows") if row["id"] == key), None)
+
+
+class OpenForm(Listed, mixin=True):
     """A form that is open or not, with the fields that are wrong."""
 
     is_open: bool = False
@@ -46,9 +53,6 @@ class ItemForm(OpenForm, LivePage, mixin=True):
         self.errors = checked.errors
         return bool(checked.errors) or not self.is_open
 
-    def _find(self, key: str) -> Any | None:
-        return next((row for row in self.get_value("rows") if row["id"] == key), None)
-
     @rx.event
     def add(self) -> None:
         """Open an empty form."""
@@ -72,17 +76,17 @@ class Removal:
     text: str = ""
 
 
-class Items(ItemForm, mixin=True):
-    """Items that are removed here, too, after a question; the toast may name the item."""
+class Removing(Listed, mixin=True):
+    """A list whose items are removed after a question; the toast may name the item."""
 
     REMOVAL: ClassVar[Removal]
 
     removing: str = ""
     removing_name: str = ""
 
-    async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing = False, ""
+    async def _removal_arguments(self, found: Any) -> dict[str, Any]:
+        """Name what is removed, for the database."""
+        return {self.REMOVAL.argument: found["id"]}
 
     @rx.event
     def ask_remove(self, key: str) -> None:
@@ -102,5 +106,13 @@ class Items(ItemForm, mixin=True):
         found, self.removing = self._find(self.removing), ""
         if found is None:
             return None
-        how = self.REMOVAL
-        return await self._act(how.function, {how.argument: found["id"]}, how.said.format(found["name"]), how.text)
+        how, args = self.REMOVAL, await self._removal_arguments(found)
+        return await self._act(how.function, args, how.said.format(found["name"]), how.text)
+
+
+class Items(Removing, ItemForm, mixin=True):
+    """Items that are added, edited and removed in dialogs."""
+
+    async def _prepare(self, session: BrowserSession) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""

@@ -143,10 +143,10 @@ class LivePage(AppState, mixin=True):
         await self._show(store, changed)
 
     async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
-        """Change something, show the page again, and say the result if there is one to say."""
-        await self._rpc(name, args)
+        """Show the page again after the change, too."""
+        toast = await super()._act(name, args, said, text)
         await self._again()
-        return rx.toast.success(said, description=text) if said else None
+        return toast
 
     async def _renew(self) -> None:
         """Ask the database again and show the answers, after this page changed something."""

@@ -7,7 +7,8 @@ from app.frame.route import Route
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import NodeView, StepView
 from app.ui.feedback import empty, failed
-from app.ui.table import cell, heads, table
+from app.ui.panel import titled_panel
+from app.ui.resource import Column, rows_table, unmarked
 
 State = GraphState
 
@@ -50,26 +51,29 @@ def _drawing() -> rx.Component:
     )
 
 
-def _row(node: rx.Var[NodeView]) -> rx.Component:
-    changed = rx.cond(
-        node["changed"] != "",
-        rx.badge("Inputs changed: ", node["changed"], color_scheme="amber", radius="full"),
-        rx.el.span("–", class_name="mut"),
-    )
-    takes = rx.cond(node["takes"] != "", node["takes"], "–").to(str)
-    return rx.el.tr(
-        cell(rx.link(node["path"], href=node["href"].to(str), class_name="ry-a ry-mono ry-breaks"), class_name="n-a"),
-        cell("Step ", node["step"], class_name="num n-b"),
-        cell(rx.el.span(takes, class_name="ry-mono ry-breaks"), class_name="n-c"),
-        cell(node["used_by"], class_name="r num n-d hide-s"),
-        cell(changed, class_name="n-e"),
-        role="row",
-        key=node["path"].to(str),
-    )
+def _changed(node: rx.Var[NodeView]) -> rx.Component:
+    changed = rx.badge("Inputs changed: ", node["changed"], color_scheme="amber", radius="full")
+    return rx.cond(node["changed"] != "", changed, rx.el.span("–", class_name="mut"))
+
+
+def _takes(node: rx.Var[NodeView]) -> rx.Component:
+    return rx.el.span(rx.cond(node["takes"] != "", node["takes"], "–").to(str), class_name="ry-mono ry-breaks")
+
+
+def _link(node: rx.Var[NodeView]) -> rx.Component:
+    return rx.link(node["path"], href=node["href"].to(str), class_name="ry-a ry-mono ry-breaks")
+
+
+COLUMNS = (
+    Column("Module", _link, "n-a"),
+    Column("Step", lambda node: rx.fragment("Step ", node["step"]), "num n-b"),
+    Column("Depends on", _takes, "n-c"),
+    Column("Used by", "used_by", "r num n-d hide-s"),
+    Column("Inputs", _changed, "n-e"),
+)
 
 
 def _rows() -> rx.Component:
-    labels = (("Module", ""), ("Step", ""), ("Depends on", ""), ("Used by", "r hide-s"), ("Inputs", ""))
     alone = State.graph["alone"].to(int)
     foot = rx.el.div(
         rx.el.span(
@@ -79,12 +83,11 @@ def _rows() -> rx.Component:
         ),
         class_name="ry-foot",
     )
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Modules in order"), class_name="ry-ph"),
-        table("Modules in order", heads(*labels), rx.foreach(State.graph["nodes"].to(list[NodeView]), _row)),
+    return titled_panel(
+        "Modules in order",
+        None,
+        rows_table("Modules in order", COLUMNS, State.graph["nodes"].to(list[NodeView]), unmarked, key="path"),
         rx.cond(alone > 0, foot),
-        class_name="ry-panel",
-        aria_label="Modules in order",
     )
 
 

@@ -21,8 +21,8 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
+from app.ui.button import link_button
 from app.ui.feedback import empty, failed
-from app.ui.panel import link_button
 
 
 def _nothing() -> rx.Component:

@@ -9,10 +9,10 @@ from app.frame.route import Route
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
-from app.ui.dialog import act_button
+from app.ui.button import act_button, link_button
+from app.ui.choice import segments
 from app.ui.feedback import failed
 from app.ui.icons import icon
-from app.ui.panel import link_button
 from app.ui.table import cell, heads, table
 
 State = MoveInState
@@ -67,12 +67,11 @@ def _from_archive() -> rx.Component:
 
 
 def _source() -> rx.Component:
-    kinds = rx.segmented_control.root(
-        rx.segmented_control.item("Git URL", value="git"),
-        rx.segmented_control.item("Upload", value="upload"),
+    kinds = segments(
+        "Where from",
+        {"git": "Git URL", "upload": "Upload"},
         value=rx.cond(State.is_upload, "upload", "git"),
         on_change=State.choose_source,
-        aria_label="Where from",
     )
     about = rx.cond(
         State.is_reading,

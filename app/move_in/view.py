@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local", "pg": "PostgreSQL",
@@ -44,14 +45,14 @@ def failure_words(survey: Row) -> str:
 def root_rows(roots: list[Row]) -> list[RootRow]:
     """List the root modules that are not here yet."""
     return [
-        {
-            "folder": str(root["folder"]),
-            "path": str(root["path"]),
-            "backend": backend_words(str(root.get("backend") or "")),
-            "engine": _engine(root),
-            "note": _note(root),
-            "can_come": not root.get("problem"),
-        }
+        read(
+            RootRow,
+            root,
+            backend=backend_words(str(root.get("backend") or "")),
+            engine=_engine(root),
+            note=_note(root),
+            can_come=not root.get("problem"),
+        )
         for root in roots
         if not root.get("module_id")
     ]

@@ -22,25 +22,22 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
+from app.ui.button import plain_button, quiet_button, small_button
 from app.ui.elements import doc_link
 from app.ui.icons import icon
 from app.ui.table import search_box
 
 
 def _head() -> rx.Component:
-    notes = rx.button(
+    notes = plain_button(
         icon("megaphone"),
         "Release notes",
         rx.el.span(SessionState.latest_version, class_name="ry-n"),
         on_click=ReleaseNotesState.show(""),
-        variant="surface",
-        color_scheme="gray",
         class_name="hide-s",
     )
     events = rx.link(
-        rx.button(icon("history"), "Events", variant="surface", color_scheme="gray", tab_index=-1),
-        href="/dashboard/events",
-        class_name="hide-s",
+        plain_button(icon("history"), "Events", tab_index=-1), href="/dashboard/events", class_name="hide-s"
     )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
@@ -78,20 +75,17 @@ def _outdated_words() -> rx.Component:
 
 
 def _alert_actions() -> rx.Component:
-    surface = {"variant": "surface", "color_scheme": "gray", "size": "1"}
-    update = rx.button(
-        f"Update all ({SessionState.outdated_by_job})", on_click=RunnerActionState.ask("update_all", ""), **surface
+    update = small_button(
+        f"Update all ({SessionState.outdated_by_job})", on_click=RunnerActionState.ask("update_all", "")
     )
-    by_hand = rx.button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""), **surface)
+    by_hand = small_button("How to update", on_click=RunnerActionState.ask("update_by_hand", ""))
     offered = rx.cond(SessionState.outdated_by_job > 0, update, by_hand)
     is_offered = SessionState.can_admin & (RunnersState.rollout["id"] == "")
     return rx.cond(is_offered, offered)
 
 
 def _alert() -> rx.Component:
-    release_notes = rx.button(
-        "What is new", on_click=ReleaseNotesState.show(""), variant="ghost", color_scheme="gray", size="1"
-    )
+    release_notes = quiet_button("What is new", on_click=ReleaseNotesState.show(""))
     note = rx.el.div(
         icon("circle-arrow-up", ""),
         _outdated_words(),

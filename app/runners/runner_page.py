@@ -16,6 +16,8 @@ from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
 from app.ui.badges import runner_badge
+from app.ui.button import icon_button, plain_button
+from app.ui.choice import dropdown
 from app.ui.feedback import failed
 from app.ui.icons import icon
 
@@ -23,38 +25,27 @@ State = RunnerState
 
 
 def _actions() -> rx.Component:
-    surface = {"variant": "surface", "color_scheme": "gray"}
     row = State.row
     drain = rx.cond(
         row["is_draining"],
-        rx.button(icon("play"), "Resume", on_click=RunnerActionState.resume(row["id"]), **surface),
-        rx.button(
+        plain_button(icon("play"), "Resume", on_click=RunnerActionState.resume(row["id"])),
+        plain_button(
             icon("log-out"),
             "Drain",
             on_click=RunnerActionState.ask("drain", row["id"]),
             custom_attrs={"data-key": "drain:" + row["id"].to(str)},
-            **surface,
         ),
     )
-    rotate = rx.button(
-        icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]), **surface
-    )
-    edit = rx.button(icon("pencil"), "Edit", on_click=RunnerEditState.edit(row["id"]), **surface)
+    rotate = plain_button(icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]))
+    edit = plain_button(icon("pencil"), "Edit", on_click=RunnerEditState.edit(row["id"]))
     has_token = SessionState.can_admin & ~row["is_cloud"].to(bool)
-    menu = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.icon_button(icon("ellipsis"), aria_label="More actions", title="More actions", **surface)
-        ),
-        rx.dropdown_menu.content(
-            *menu_items(row, SessionState.latest_version), width="210px", variant="soft", color_scheme="gray"
-        ),
+    menu = dropdown(
+        icon_button("ellipsis", "More actions", variant="surface", size="2"),
+        *menu_items(row, SessionState.latest_version),
+        width="210px",
     )
     acts = rx.el.div(
-        rx.cond(SessionState.can_admin, edit),
-        drain,
-        rx.cond(has_token, rotate),
-        menu,
-        class_name="ry-acts",
+        rx.cond(SessionState.can_admin, edit), drain, rx.cond(has_token, rotate), menu, class_name="ry-acts"
     )
     return rx.cond(SessionState.can_operate & ~row["is_shared"].to(bool), acts)
 

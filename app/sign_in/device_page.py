@@ -6,6 +6,8 @@ from app.frame.card import card, submit
 from app.frame.route import Route
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.sign_in.device_state import DeviceState
+from app.ui.button import act_button, plain_button
+from app.ui.choice import choice
 
 State = DeviceState
 
@@ -46,13 +48,8 @@ def _line(label: str, value: rx.Var[str]) -> rx.Component:
 
 
 def _limit() -> rx.Component:
-    choice = rx.select.root(
-        rx.select.trigger(aria_label="May"),
-        rx.select.content(*[rx.select.item(words, value=role) for role, words in LIMITS.items()]),
-        default_value=EVERYTHING,
-        on_change=State.set_role,
-    )
-    return rx.el.div(rx.el.span("May", class_name="ry-lab"), choice, class_name="ry-f")
+    limit = choice("May", LIMITS, default_value=EVERYTHING, on_change=State.set_role)
+    return rx.el.div(rx.el.span("May", class_name="ry-lab"), limit, class_name="ry-f")
 
 
 def _decide() -> rx.Component:
@@ -75,8 +72,8 @@ def _decide() -> rx.Component:
             class_name="ry-hint",
         ),
         rx.el.div(
-            rx.button("Decline", on_click=State.decline, variant="surface", color_scheme="gray", type="button"),
-            rx.button("Confirm", on_click=State.confirm, color_scheme="gray", high_contrast=True, type="button"),
+            plain_button("Decline", on_click=State.decline, type="button"),
+            act_button("Confirm", on_click=State.confirm, type="button"),
             class_name="ry-acts",
         ),
         class_name="ry-form",

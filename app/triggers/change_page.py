@@ -13,11 +13,11 @@ from app.triggers.view.change import ChangedModule, ChangeEvent
 from app.ui.elements import clock_seconds, since
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon
-from app.ui.table import cell, heads, table
+from app.ui.panel import titled_panel
+from app.ui.resource import Column, rows_table
 
 State = ChangeState
 Change = ChangeState.change
-HEADS = (("Module", ""), ("Result", ""), ("Changes", ""), ("Job", "r"), ("Time", "r hide-s"))
 
 
 def _button(icon_name: str, label: str, event: Any, is_shown: Any, **props: Any) -> rx.Component:
@@ -61,23 +61,32 @@ def _facts() -> rx.Component:
     )
 
 
-def _row(row: rx.Var[ChangedModule]) -> rx.Component:
-    path, number = row["path"].to(str), row["job"].to_string()
-    module = rx.el.div(
+def _module(row: rx.Var[ChangedModule]) -> rx.Component:
+    path = row["path"].to(str)
+    return rx.el.div(
         rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
         rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="sm")),
     )
-    job = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
-    return rx.el.tr(
-        cell(module, class_name="n-a wrap"),
-        cell(result_mark(row["state"].to(str), row["result"]), class_name="n-b"),
-        cell(rx.cond(row["counts"] != "", row["counts"], "none").to(str), class_name="num n-c"),
-        cell(rx.cond(row["job"].to(int) > 0, job), class_name="r num n-d"),
-        cell(since(row["began_at"].to(str), row["ended_at"].to(str)), class_name="r mut num hide-s"),
-        role="row",
-        key=path,
-        custom_attrs={"data-row": path, "data-state": row["state"]},
+
+
+def _job(row: rx.Var[ChangedModule]) -> rx.Component:
+    number = row["job"].to_string()
+    return rx.cond(
+        row["job"].to(int) > 0, rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
     )
+
+
+COLUMNS = (
+    Column("Module", _module, "n-a wrap"),
+    Column("Result", lambda row: result_mark(row["state"].to(str), row["result"]), "n-b"),
+    Column("Changes", lambda row: rx.cond(row["counts"] != "", row["counts"], "none").to(str), "num n-c"),
+    Column("Job", _job, "r num n-d"),
+    Column("Time", lambda row: since(row["began_at"].to(str), row["ended_at"].to(str)), "r mut num hide-s"),
+)
+
+
+def _mark(row: rx.Var[ChangedModule]) -> dict[str, Any]:
+    return {"data-row": row["path"], "data-state": row["state"]}
 
 
 def _modules() -> rx.Component:
@@ -86,12 +95,10 @@ def _modules() -> rx.Component:
     note = rx.el.p(Change["note"], class_name="ry-pb t-amb", custom_attrs={"data-testid": "change-note"})
     return rx.el.section(
         rx.el.div(
-            rx.el.h2("Modules"),
-            result_mark(Change["state"].to(str), Change["description"]),
-            class_name="ry-ph wrap",
+            rx.el.h2("Modules"), result_mark(Change["state"].to(str), Change["description"]), class_name="ry-ph wrap"
         ),
         rx.cond(Change["note"] != "", note),
-        rx.cond(rows.length() > 0, table("Modules", heads(*HEADS), rx.foreach(rows, _row)), none),
+        rx.cond(rows.length() > 0, rows_table("Modules", COLUMNS, rows, _mark, key="path"), none),
         class_name="ry-panel",
         aria_label="Modules",
     )
@@ -104,23 +111,13 @@ def _list(title: str, key: str, icon_name: str) -> rx.Component:
         return rx.el.li(icon(icon_name, class_name="mut"), text, key=event["key"])
 
     rows = Change[key].to(list[ChangeEvent])
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2(title), class_name="ry-ph"),
-        rx.el.ul(rx.foreach(rows, line), class_name="ry-list"),
-        class_name="ry-panel",
-        aria_label=title,
-    )
+    panel = titled_panel(title, None, rx.el.ul(rx.foreach(rows, line), class_name="ry-list"))
     return rx.cond(rows.length() > 0, panel)
 
 
 def _mode() -> rx.Component:
     modes = Change["modes"].to(list[str])
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Apply"), class_name="ry-ph"),
-        rx.foreach(modes, lambda words: rx.el.p(words, class_name="ry-pb ry-hint")),
-        class_name="ry-panel",
-        aria_label="Apply",
-    )
+    panel = titled_panel("Apply", None, rx.foreach(modes, lambda words: rx.el.p(words, class_name="ry-pb ry-hint")))
     return rx.cond(modes.length() > 0, panel)
 
 

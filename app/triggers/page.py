@@ -9,7 +9,8 @@ from app.jobs.components.table import plan_counts
 from app.triggers.state.review import ReviewState
 from app.triggers.view.review import ReviewRow, StepView
 from app.ui.badges import job_badge
-from app.ui.dialog import act_button, question
+from app.ui.button import act_button
+from app.ui.dialog import question
 from app.ui.feedback import failed
 
 State = ReviewState

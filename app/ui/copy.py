@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import icon_button, quiet_button
 from app.ui.elements import secret
 from app.ui.icons import icon
 
@@ -13,26 +14,14 @@ def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:
 
 
 def copy_button(
-    text: rx.Var[str] | str,
-    label: str,
-    on_copy: rx.event.EventType[()] | None = None,
-    owner: rx.Var[str] | str = "",
+    text: rx.Var[str] | str, label: str, on_copy: rx.event.EventType[()] | None = None, owner: rx.Var[str] | str = ""
 ) -> rx.Component:
     """Copy a text to the clipboard; runyard.js does it and shows 'Copied' for a moment.
 
     `owner` names the runner whose token replaces %TOKEN% in the text.
     """
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return rx.button(
-        icon("copy"),
-        rx.el.span("Copy"),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label=label,
-        custom_attrs=_what(text, owner),
-        **handlers,
-    )
+    return quiet_button(icon("copy"), rx.el.span("Copy"), aria_label=label, custom_attrs=_what(text, owner), **handlers)
 
 
 def copy_icon(
@@ -43,23 +32,11 @@ def copy_icon(
 ) -> rx.Component:
     """Copy a text with a button that is only an icon."""
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return rx.icon_button(
-        icon("copy"),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label=label,
-        title=label,
-        custom_attrs=_what(text, owner),
-        **handlers,
-    )
+    return icon_button("copy", label, custom_attrs=_what(text, owner), **handlers)
 
 
 def code_block(
-    text: rx.Var[str] | str,
-    label: str,
-    on_copy: rx.event.EventType[()] | None = None,
-    owner: rx.Var[str] | str = "",
+    text: rx.Var[str] | str, label: str, on_copy: rx.event.EventType[()] | None = None, owner: rx.Var[str] | str = ""
 ) -> rx.Component:
     """Show a command as plain text with a copy button; `owner` as for copy_button."""
     shown = secret(owner, text) if isinstance(owner, rx.Var) else text

@@ -5,18 +5,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import act_button, plain_button
 from app.ui.icons import icon
 
 
 def cancel(on_cancel: Any, label: str = "Cancel") -> rx.Component:
     """The button that keeps things as they are."""
-    return rx.button(label, type="button", on_click=on_cancel, variant="surface", color_scheme="gray")
-
-
-def act_button(*label: Any, is_danger: bool = False, **props: Any) -> rx.Component:
-    """The button that does it; what cannot be undone is red."""
-    color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
-    return rx.button(*label, **color, **props)
+    return plain_button(label, type="button", on_click=on_cancel)
 
 
 def dialog_acts(*buttons: rx.Component) -> rx.Component:
@@ -57,6 +52,22 @@ def question(
     return alert(title, text, *inside, dialog_acts(cancel(on_keep, keep), go), is_open=is_open, on_escape=on_keep)
 
 
+def dialog_field(key: str, label: str, control: rx.Component, *below: Any) -> rx.Component:
+    """A field of a dialog: its label, its control, and hints below it."""
+    return rx.el.div(rx.el.label(label, html_for=key), control, *below, class_name="ry-f ry-dialog-field")
+
+
+def dialog_input(key: str, label: str, *below: Any, **props: Any) -> rx.Component:
+    """A line of text in the form of a dialog; the last part of its id is its name."""
+    return dialog_field(key, label, rx.input(id=key, name=key.rpartition("-")[2], **props), *below)
+
+
+def error_line(error: Any, test_id: str) -> rx.Component:
+    """The problem of a dialog's form."""
+    said = rx.el.p(error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": test_id})
+    return rx.cond(error != "", said)
+
+
 def typed_field(
     key: str, *label: Any, value: Any, on_change: Any, class_name: str = "ry-f ry-dialog-field", **props: Any
 ) -> rx.Component:
@@ -65,6 +76,20 @@ def typed_field(
         id=key, value=value, on_change=on_change, auto_complete="off", custom_attrs={"spellCheck": "false"}, **props
     )
     return rx.el.div(rx.el.label(*label, html_for=key), text, class_name=class_name)
+
+
+def dialog(
+    title: Any, text: Any, *inside: Any, is_open: Any, on_open_change: Any, width: str = "520px", **props: Any
+) -> rx.Component:
+    """A dialog that Escape and a click beside it close."""
+    content = rx.dialog.content(
+        rx.dialog.title(title, size="4", margin_bottom="6px"),
+        rx.dialog.description(text, size="2", class_name="mut"),
+        *inside,
+        max_width=width,
+        **props,
+    )
+    return rx.dialog.root(content, open=is_open, on_open_change=on_open_change)
 
 
 def secret_dialog(

@@ -1,9 +1,11 @@
 """Empty, error and loading: what would be here, what happened, and what to do."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import reflex as rx
 
+from app.ui.button import plain_button
 from app.ui.icons import icon
 
 # A button that also works while the dashboard waits for its project (assets/connection.js).
@@ -25,10 +27,7 @@ def empty(
 
 
 def failed(
-    title: rx.Var[str] | str,
-    problem: rx.Var[str],
-    hint: rx.Var[str],
-    on_retry: rx.event.EventType[()],
+    title: rx.Var[str] | str, problem: rx.Var[str], hint: rx.Var[str], on_retry: rx.event.EventType[()]
 ) -> rx.Component:
     """Explain what happened and what was not harmed, and offer to try again."""
     return rx.el.div(
@@ -36,26 +35,19 @@ def failed(
         rx.el.b(title),
         rx.el.p(problem, " ", hint),
         rx.el.div(
-            rx.button(
-                icon("refresh-cw"),
-                "Try again",
-                on_click=on_retry,
-                variant="surface",
-                color_scheme="gray",
-                custom_attrs=RETRY,
-            ),
-            class_name="ry-acts",
+            plain_button(icon("refresh-cw"), "Try again", on_click=on_retry, custom_attrs=RETRY), class_name="ry-acts"
         ),
         class_name="ry-empty",
         role="alert",
     )
 
 
-def skeleton_rows(labels: Sequence[tuple[str, str]], rows: int = 6) -> rx.Component:
-    """Stand in for a table's rows at their real height, under the heads that are shown and no others."""
+def skeleton_rows(labels: Sequence[tuple[Any, ...]], rows: int = 6) -> rx.Component:
+    """Stand in for a table's rows at their real height, under the heads that everybody sees."""
     widths = ("120px", "80px", "64px", "96px", "56px", "72px")
     cells = [
         rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]}), class_name=side)
-        for i, (_, side) in enumerate(labels)
+        for i, (_, side, *when) in enumerate(labels)
+        if not when
     ]
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -1,10 +1,10 @@
 """Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import reflex as rx
 
+from app.ui.button import icon_button
 from app.ui.feedback import failed
 from app.ui.icons import icon
 
@@ -21,42 +21,23 @@ def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Com
     )
 
 
-def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
-    """A panel with its title, and the content beside it."""
-    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
+def titled_panel(title: str, aside: Any = None, *children: Any, **props: Any) -> rx.Component:
+    """A panel with its title, and what is beside it: nothing, one component, or several."""
+    asides = () if aside is None else aside if isinstance(aside, tuple) else (aside,)
+    head = rx.el.div(rx.el.h2(title), *asides, class_name="ry-ph")
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
 def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
     """The body, or what went wrong while it was loaded."""
     return rx.cond(
-        state.problem != "",
-        failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load),
-        body,
-    )
-
-
-def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:
-    """A link that looks like a plain button."""
-    return rx.el.a(
-        *children,
-        href=href,
-        class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", **attrs},
+        state.problem != "", failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load), body
     )
 
 
 def menu(label: Any, *items: rx.Component) -> rx.Component:
     """A row's menu."""
-    trigger = rx.icon_button(
-        icon("ellipsis"),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label=label,
-        title="More actions",
-        custom_attrs={"data-menu": ""},
-    )
+    trigger = icon_button("ellipsis", label, title="More actions", custom_attrs={"data-menu": ""})
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(trigger),
         rx.dropdown_menu.content(*items, align="end", variant="soft", color_scheme="gray"),

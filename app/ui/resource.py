@@ -17,7 +17,7 @@ from app.ui.table import cell, heads, table
 
 Cell = Callable[[Any], Any]
 # The classes of a cell that its head has, too: its side, its width, and where there is no room for it.
-OF_HEADS = frozenset({"r", "hide-s", "hide-w", "only-s", "c-s", "c-m", "c-l", "c-xl"})
+OF_HEADS = frozenset({"r", "hide-s", "hide-w", "hide-m", "hide-n", "only-s", "c-s", "c-m", "c-l", "c-xl"})
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,19 @@ class Column:
     content: str | Cell
     class_name: str = ""
     props: Callable[[Any], dict[str, Any]] = field(default=lambda _row: {})
+    when: Any = None
 
     @property
-    def head(self) -> tuple[str, str]:
-        """Its label and classes in the head."""
-        return self.label, " ".join(name for name in self.class_name.split() if name in OF_HEADS)
+    def head(self) -> tuple[Any, ...]:
+        """Its label and classes in the head, and for whom it is shown."""
+        classes = " ".join(name for name in self.class_name.split() if name in OF_HEADS)
+        return (self.label, classes) if self.when is None else (self.label, classes, self.when)
 
     def cell(self, row: Any) -> rx.Component:
         """Its cell in a row."""
         shown = row[self.content] if isinstance(self.content, str) else self.content(row)
-        return cell(shown, class_name=self.class_name, **self.props(row))
+        made = cell(shown, class_name=self.class_name, **self.props(row))
+        return made if self.when is None else rx.cond(self.when, made)
 
 
 def strong(key: str) -> Cell:
@@ -96,6 +99,11 @@ def by_id(row: Any) -> dict[str, Any]:
     return {"data-row": row["id"]}
 
 
+def unmarked(_row: Any) -> dict[str, Any]:
+    """Mark no row."""
+    return {}
+
+
 def rows_table(
     title: str, columns: Sequence[Column], rows: Any, mark: Any = by_id, *, key: str = "id", **props: Any
 ) -> rx.Component:
@@ -105,12 +113,22 @@ def rows_table(
 
 
 def waiting_table(
-    waiting: Any, rows: Any, title: str, columns: Sequence[Column], none: Any, *, mark: Any = by_id, skeleton: int = 3
+    waiting: Any,
+    rows: Any,
+    title: str,
+    columns: Sequence[Column],
+    none: Any,
+    *,
+    mark: Any = by_id,
+    key: str = "id",
+    skeleton: int = 3,
+    look: dict[str, Any] | None = None,
 ) -> rx.Component:
     """The table of rows, or its placeholder while they are awaited or there are none."""
     labels = [column.head for column in columns]
-    body = rx.cond(waiting, skeleton_rows(labels, skeleton), rx.foreach(rows, _row(columns, mark)))
-    return rx.cond(waiting | (rows.length() > 0), table(title, heads(*labels), body, aria_busy=waiting), none)
+    body = rx.cond(waiting, skeleton_rows(labels, skeleton), rx.foreach(rows, _row(columns, mark, key)))
+    shown = table(title, heads(*labels), body, aria_busy=waiting, **(look or {}))
+    return rx.cond(waiting | (rows.length() > 0), shown, none)
 
 
 def resource_panel(

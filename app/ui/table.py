@@ -5,10 +5,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.button import plain_button, quiet_button, small_button
 from app.ui.icons import icon
 
 Hold = Callable[[bool], rx.event.EventType[()]]
-TURN: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 
 
 def cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
@@ -16,18 +16,15 @@ def cell(*children: Any, class_name: str = "", **props: Any) -> rx.Component:
     return rx.el.td(*children, role="cell", class_name=class_name, **props)
 
 
-def heads(*labels: tuple[str, str]) -> rx.Component:
-    """A table's head; 'Actions' is read, not seen."""
-    cells = [
-        rx.el.th(
-            rx.el.span(label, class_name="sr") if label == "Actions" else label,
-            role="columnheader",
-            scope="col",
-            class_name=side,
-        )
-        for label, side in labels
-    ]
-    return rx.el.thead(rx.el.tr(*cells, role="row"))
+def heads(*labels: tuple[Any, ...]) -> rx.Component:
+    """A table's head, from labels, their classes and who sees them; 'Actions' is read, not seen."""
+
+    def head(label: str, side: str, when: Any = None) -> rx.Component:
+        words = rx.el.span(label, class_name="sr") if label == "Actions" else label
+        made = rx.el.th(words, role="columnheader", scope="col", class_name=side)
+        return made if when is None else rx.cond(when, made)
+
+    return rx.el.thead(rx.el.tr(*(head(*each) for each in labels), role="row"))
 
 
 def bare_table(label: Any, head: rx.Component, body: Any, *, class_name: str = "", **props: Any) -> rx.Component:
@@ -45,8 +42,8 @@ def table(label: Any, head: rx.Component, body: Any, *, is_reached_by_keys: bool
 def turns(before: str, after: str, on_turn: Any, *, is_first: Any, is_last: Any) -> rx.Component:
     """The two buttons that turn a table's pages."""
     return rx.fragment(
-        rx.button(icon("chevron-left"), before, on_click=on_turn(-1), disabled=is_first, **TURN),
-        rx.button(after, icon("chevron-right"), on_click=on_turn(1), disabled=is_last, **TURN),
+        small_button(icon("chevron-left"), before, on_click=on_turn(-1), disabled=is_first),
+        small_button(after, icon("chevron-right"), on_click=on_turn(1), disabled=is_last),
     )
 
 
@@ -74,9 +71,7 @@ def older_foot(state: Any, *beside: rx.Component) -> rx.Component:
 
 def more_button(is_all: Any, on_click: Any) -> rx.Component:
     """The button under a list that shows the rest of it, or only the first few again."""
-    return rx.button(
-        rx.cond(is_all, "Show fewer", "Show all"), on_click=on_click, variant="ghost", color_scheme="gray", size="1"
-    )
+    return quiet_button(rx.cond(is_all, "Show fewer", "Show all"), on_click=on_click)
 
 
 def more_foot(more: rx.Var[int], is_all: rx.Var[bool], on_click: Any) -> rx.Component:
@@ -93,7 +88,7 @@ def more_foot(more: rx.Var[int], is_all: rx.Var[bool], on_click: Any) -> rx.Comp
 def show_all(on_clear: Any, **props: Any) -> rx.Component:
     """A button that shows everything again; runyard.js empties the search with it."""
     attrs = {"data-clear": "", **props.pop("custom_attrs", {})}
-    return rx.button("Show all", on_click=on_clear, variant="surface", color_scheme="gray", custom_attrs=attrs, **props)
+    return plain_button("Show all", on_click=on_clear, custom_attrs=attrs, **props)
 
 
 def search_box(
@@ -128,7 +123,5 @@ def holding(table: rx.Component, on_hold: Hold, is_held: rx.Var[bool]) -> rx.Com
 
 def fresh_button(count: rx.Var[int], on_show: rx.event.EventType[()]) -> rx.Component:
     """Show how many rows wait, and a button that adds them."""
-    button = rx.button(
-        icon("arrow-up"), count, " new", on_click=on_show, variant="surface", color_scheme="gray", size="1"
-    )
+    button = small_button(icon("arrow-up"), count, " new", on_click=on_show)
     return rx.cond(count > 0, button)

@@ -26,6 +26,7 @@ class Api:
         self._key = key
         self._token = token
         self._renew = renew
+        self.through: dict[str, str] = {}
 
     @property
     def url(self) -> str:
@@ -35,7 +36,8 @@ class Api:
     @property
     def headers(self) -> dict[str, str]:
         """The headers that identify the caller."""
-        return {"apikey": self._key, "Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        identity = {"apikey": self._key, "Authorization": f"Bearer {self._token}"}
+        return {**identity, "Accept": "application/json", **self.through}
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Call a function of the database."""

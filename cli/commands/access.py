@@ -2,19 +2,17 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
+from cli.options import Member
 
 app = new_app("Who may do what at a path. Roles add up from the organisation down; nothing below takes one away.")
 
-Path = Annotated[str, typer.Argument(help="A group or a module, such as platform/prod; without it the organisation.")]
-RoleName = Annotated[
-    str, typer.Argument(metavar="ROLE", help="viewer, planner, approver, operator, admin or your own.")
-]
-Subject = Annotated[str, typer.Argument(metavar="WHO", help="An email address, team:NAME or account:NAME.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address, or their id.")]
+Path = Annotated[str, Argument(help="A group or a module, such as platform/prod; without it the organisation.")]
+RoleName = Annotated[str, Argument(metavar="ROLE", help="viewer, planner, approver, operator, admin or your own.")]
+Subject = Annotated[str, Argument(metavar="WHO", help="An email address, team:NAME or account:NAME.")]
 
 
 @command(app, "list", calls=("list_access",))
@@ -45,21 +43,19 @@ def revoke(here: Here, who: Subject, role: RoleName, path: Path = "") -> None:
         raise NotFound(
             f"{who} was not given {role} {_at(path)}.", "`runyard access list` shows where each role was given."
         )
-    done = here.api.call("revoke_role", binding=found[0]["id"])
-    here.printer.result(done, lambda _: f"{who} is no longer {role} {_at(path)}")
+    here.do("revoke_role", lambda _: f"{who} is no longer {role} {_at(path)}", binding=found[0]["id"])
 
 
 @command(app, "why", calls=("explain_access",))
 def why(
     here: Here,
     member: Member,
-    verb: Annotated[str, typer.Argument(help="Such as job.plan or job.apply; `runyard roles list` has all.")],
+    verb: Annotated[str, Argument(help="Such as job.plan or job.apply; `runyard roles list` has all.")],
     path: Path = "",
 ) -> None:
     """Explain in one line why a member may, or may not, do something at a path."""
     user = here.org.member(member)["user_id"]
-    answer = here.api.call("explain_access", org=here.org.id, path=path, verb=verb, user=user)
-    here.printer.result(answer, lambda row: str(row["words"]))
+    here.do("explain_access", lambda row: str(row["words"]), org=here.org.id, path=path, verb=verb, user=user)
 
 
 @command(app, "mine", calls=("my_verbs",))

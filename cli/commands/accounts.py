@@ -2,23 +2,21 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import NotFound
+from cli.options import Yes, given, pairs
 from cli.runners import wording
 from wire.tokens import SERVICE_ACCOUNT, make_token
 
 app = new_app("Service accounts: identities that runners and pipelines sign in with.")
 
-Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name, client id or id.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Issuer = Annotated[str | None, typer.Option(help="Trust this OIDC issuer instead of creating a secret.")]
-Audience = Annotated[str | None, typer.Option(help="The audience that the issuer's tokens must have.")]
-Claims = Annotated[
-    list[str] | None, typer.Option("--claim", help="name=value that such a token must have; may be repeated.")
-]
-Role = Annotated[str | None, typer.Option(help="viewer, operator or admin: what it may do in the organisation.")]
+Account = Annotated[str, Argument(metavar="ACCOUNT", help="Its name, client id or id.")]
+Issuer = Annotated[str | None, Option(help="Trust this OIDC issuer instead of creating a secret.")]
+Audience = Annotated[str | None, Option(help="The audience that the issuer's tokens must have.")]
+Claims = Annotated[list[str] | None, Option("--claim", help="name=value that such a token must have; may be repeated.")]
+Role = Annotated[str | None, Option(help="viewer, operator or admin: what it may do in the organisation.")]
 COLUMNS = ("name", "path", "role", "client_id", "issuers", "has_secret", "is_disabled", "last_used_at")
 PAGE = "Settings → Service accounts"
 
@@ -41,11 +39,9 @@ def show(here: Here, account: Account) -> None:
 @command(app, "create", calls=("create_service_account",), page=f"{PAGE} → Add account")
 def create(
     here: Here,
-    name: Annotated[str, typer.Argument(help="A name that no other account of the organisation has.")],
-    path: Annotated[
-        str, typer.Option(help="The group it serves, with all below; none is the whole organisation.")
-    ] = "",
-    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    name: Annotated[str, Argument(help="A name that no other account of the organisation has.")],
+    path: Annotated[str, Option(help="The group it serves, with all below; none is the whole organisation.")] = "",
+    description: Annotated[str, Option(help="What it is for.")] = "",
     role: Role = None,
     issuer: Issuer = None,
     audience: Audience = None,
@@ -70,14 +66,13 @@ def create(
 def update(
     here: Here,
     account: Account,
-    name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    name: Annotated[str | None, Option("--name", help="Another name.")] = None,
+    description: Annotated[str | None, Option(help="What it is for.")] = None,
     role: Role = None,
-    no_role: Annotated[bool, typer.Option("--no-role", help="Remove its role; only runners can use it then.")] = False,
+    no_role: Annotated[bool, Option("--no-role", help="Remove its role; only runners can use it then.")] = False,
 ) -> None:
     """Change the named settings; a change of role takes effect at once."""
-    given = {"name": name, "description": description, "role": role}
-    spec: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    spec = given(name=name, description=description, role=role)
     _change(here, account, spec | ({"role": None} if no_role else {}))
 
 
@@ -85,7 +80,7 @@ def update(
 def trust(
     here: Here,
     account: Account,
-    issuer: Annotated[str, typer.Option(help="The OIDC issuer's address.")],
+    issuer: Annotated[str, Option(help="The OIDC issuer's address.")],
     audience: Audience = "runyard",
     claim: Claims = None,
 ) -> None:
@@ -98,7 +93,7 @@ def trust(
 def distrust(
     here: Here,
     account: Account,
-    issuer: Annotated[str, typer.Option(help="The OIDC issuer's address, as `accounts show` has it.")],
+    issuer: Annotated[str, Option(help="The OIDC issuer's address, as `accounts show` has it.")],
 ) -> None:
     """Trust an issuer no more, with all of its claims; what it let in ends at once."""
     row = here.org.account(account)
@@ -134,8 +129,7 @@ def remove(here: Here, account: Account, yes: Yes = False) -> None:
     """Remove an account that no runner uses."""
     row = here.org.account(account)
     here.confirm(f"Remove the service account {row['name']}?", yes)
-    done = here.api.call("remove_service_account", account=row["id"])
-    here.printer.result(done, lambda _: f"Removed {row['name']}")
+    here.do("remove_service_account", lambda _: f"Removed {row['name']}", account=row["id"])
 
 
 def _change(here: Here, account: str, spec: dict[str, Any]) -> None:
@@ -145,14 +139,5 @@ def _change(here: Here, account: str, spec: dict[str, Any]) -> None:
 
 
 def _trust(issuer: str, audience: str | None, claims: list[str] | None) -> dict[str, Any]:
-    return {"issuer": issuer, "audience": audience, "bound_claims": _claims(claims)}
-
-
-def _claims(texts: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in texts or ():
-        name, is_pair, value = text.partition("=")
-        if not is_pair:
-            raise Usage(f'"{text}" is not name=value.', "Write --claim repository=acme/infra.")
-        found[name] = value
-    return found
+    bound = pairs(claims, "Write --claim repository=acme/infra.", "name=value")
+    return {"issuer": issuer, "audience": audience, "bound_claims": bound}

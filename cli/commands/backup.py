@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cli.command import new_app
 from cli.commands.local import stack_control
@@ -15,14 +16,13 @@ app = new_app("The embedded stack in one encrypted file.")
 VARIABLE = "RUNYARD_BACKUP_PASSPHRASE"
 SHORTEST = 12
 PassphraseFile = Annotated[
-    Path | None, typer.Option("--passphrase-file", help=f"Its first line; else {VARIABLE}, else it is requested.")
+    Path | None, Option("--passphrase-file", help=f"Its first line; else {VARIABLE}, else it is requested.")
 ]
 
 
 @app.command("backup")
 def backup(
-    file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
-    passphrase_file: PassphraseFile = None,
+    file: Annotated[Path, Argument(help="A file that does not exist yet.")], passphrase_file: PassphraseFile = None
 ) -> None:
     """Write database, keys and secrets into one encrypted file, while everything keeps running."""
     passphrase = _passphrase(passphrase_file, is_new=True)
@@ -35,8 +35,7 @@ def backup(
 
 @app.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `runyard backup` wrote.")],
-    passphrase_file: PassphraseFile = None,
+    file: Annotated[Path, Argument(help="A file that `runyard backup` wrote.")], passphrase_file: PassphraseFile = None
 ) -> None:
     """Make the installation of a backup in a state folder that has none; RUNYARD_HOME names the folder."""
     passphrase = _passphrase(passphrase_file, is_new=False)

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import Missing, Usage
@@ -14,9 +15,9 @@ KINDS = ("job", "module", "runner")
 @command(app, "open")
 def open_page(
     here: Here,
-    kind: Annotated[str | None, typer.Argument(help="job, module or runner; the dashboard if it is left out.")] = None,
-    name: Annotated[str | None, typer.Argument(help="The job's number, the module's path, the runner's name.")] = None,
-    show: Annotated[bool, typer.Option("--print", help="Print the address instead.")] = False,
+    kind: Annotated[str | None, Argument(help="job, module or runner; the dashboard if it is left out.")] = None,
+    name: Annotated[str | None, Argument(help="The job's number, the module's path, the runner's name.")] = None,
+    show: Annotated[bool, Option("--print", help="Print the address instead.")] = False,
 ) -> None:
     """Open a job, module or runner in the browser."""
     base = here.identity[1].dashboard

@@ -1,26 +1,23 @@
 """`runyard cloud`: cloud identities, and runners that are deployed with them."""
 
-import json
 import re
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.options import RunnerName, Yes, from_json, given, pairs
 
 app = new_app("Cloud identities, and runners that are deployed with them.")
 identities = new_app("Where cloud-hosted runners are deployed: a role to assume, and regions.")
 app.add_typer(identities, name="identities")
 
-Identity = Annotated[str, typer.Argument(metavar="IDENTITY", help="Its name or id.")]
-Role = Annotated[str | None, typer.Option("--role-arn", help="The role that runners' jobs assume.")]
-AccountId = Annotated[str | None, typer.Option("--account-id", help="The account's 12 digits.")]
-Regions = Annotated[list[str] | None, typer.Option("--region", help="May be repeated.")]
-Network = Annotated[str | None, typer.Option("--network", help='JSON, such as {"create_vpc": true}.')]
-Options = Annotated[
-    list[str] | None, typer.Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or memory=2048.")
-]
+Identity = Annotated[str, Argument(metavar="IDENTITY", help="Its name or id.")]
+Role = Annotated[str | None, Option("--role-arn", help="The role that runners' jobs assume.")]
+AccountId = Annotated[str | None, Option("--account-id", help="The account's 12 digits.")]
+Regions = Annotated[list[str] | None, Option("--region", help="May be repeated.")]
+Network = Annotated[str | None, Option("--network", help='JSON, such as {"create_vpc": true}.')]
+Options = Annotated[list[str] | None, Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or memory=2048.")]
 COLUMNS = ("name", "account_id", "regions", "verified_at", "verification_error", "id")
 PAGE = "Settings → Cloud identities"
 
@@ -35,7 +32,7 @@ def list_identities(here: Here) -> None:
 @command(identities, "create", calls=("create_cloud_identity",), page=f"{PAGE} → Add")
 def create(
     here: Here,
-    name: Annotated[str, typer.Argument(help="A name that no other identity has.")],
+    name: Annotated[str, Argument(help="A name that no other identity has.")],
     role_arn: Role = None,
     account_id: AccountId = None,
     region: Regions = None,
@@ -43,15 +40,14 @@ def create(
 ) -> None:
     """Add a place to deploy runners to."""
     spec = {"name": name, **_spec(role_arn, account_id, region, network)}
-    made = here.api.call("create_cloud_identity", org=here.org.id, spec=spec)
-    here.printer.result(made, lambda row: f"{row['name']}  {row['id']}  external id {row['external_id']}")
+    here.do("create_cloud_identity", "{name}  {id}  external id {external_id}", org=here.org.id, spec=spec)
 
 
 @command(identities, "update", calls=("update_cloud_identity",), page=f"{PAGE} → Edit")
 def update(
     here: Here,
     identity: Identity,
-    name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
+    name: Annotated[str | None, Option("--name", help="Another name.")] = None,
     role_arn: Role = None,
     account_id: AccountId = None,
     region: Regions = None,
@@ -59,8 +55,7 @@ def update(
 ) -> None:
     """Change what is named."""
     spec = _spec(role_arn, account_id, region, network) | ({"name": name} if name else {})
-    after = here.api.call("update_cloud_identity", identity=here.org.cloud_identity(identity)["id"], spec=spec)
-    here.printer.result(after, lambda row: f"{row['name']}  {row['id']}")
+    here.do("update_cloud_identity", "{name}  {id}", identity=here.org.cloud_identity(identity)["id"], spec=spec)
 
 
 @command(identities, "verify", calls=("verify_cloud_identity",), page=f"{PAGE} → Verify")
@@ -71,67 +66,55 @@ def verify(here: Here, identity: Identity) -> None:
 
 
 @command(identities, "remove", calls=("remove_cloud_identity",), page=f"{PAGE} → Remove")
-def remove(
-    here: Here, identity: Identity, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
+def remove(here: Here, identity: Identity, yes: Yes = False) -> None:
     """Remove an identity that no runner uses."""
     row = here.org.cloud_identity(identity)
     here.confirm(f"Remove the cloud identity {row['name']}?", yes)
-    done = here.api.call("remove_cloud_identity", identity=row["id"])
-    here.printer.result(done, lambda _: f"Removed {row['name']}")
+    here.do("remove_cloud_identity", lambda _: f"Removed {row['name']}", identity=row["id"])
 
 
 @command(app, "deploy", calls=("deploy_worker",), page="Runners → Deploy runner")
 def deploy(
     here: Here,
-    name: Annotated[str, typer.Argument(help="The runner's name; an existing one is deployed again.")],
-    identity: Annotated[str, typer.Option("--identity", help="The cloud identity's name or id.")],
-    region: Annotated[str, typer.Option("--region", help="One of the identity's regions.")],
-    task_role: Annotated[str | None, typer.Option("--task-role", help="ARN of the role that jobs act with.")] = None,
-    image: Annotated[str | None, typer.Option("--image", help="Another image than the deploying runner's.")] = None,
-    version: Annotated[str | None, typer.Option("--version", help="Another version than the newest release.")] = None,
-    count: Annotated[int | None, typer.Option("--count", min=0, max=1000, help="How many tasks.")] = None,
+    name: Annotated[str, Argument(help="The runner's name; an existing one is deployed again.")],
+    identity: Annotated[str, Option("--identity", help="The cloud identity's name or id.")],
+    region: Annotated[str, Option("--region", help="One of the identity's regions.")],
+    task_role: Annotated[str | None, Option("--task-role", help="ARN of the role that jobs act with.")] = None,
+    image: Annotated[str | None, Option("--image", help="Another image than the deploying runner's.")] = None,
+    version: Annotated[str | None, Option("--version", help="Another version than the newest release.")] = None,
+    count: Annotated[int | None, Option("--count", min=0, max=1000, help="How many tasks.")] = None,
     options: Options = None,
 ) -> None:
     """Deploy a cloud-hosted runner: its role, image, version and number of tasks may be given."""
     where = here.org.cloud_identity(identity)["id"]
-    named = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
-    given = {**_fields(options), **{key: value for key, value in named.items() if value is not None}}
-    made = here.api.call(
-        "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=given
+    named = given(task_role_arn=task_role, image=image, version=version, desired_count=count)
+    here.do(
+        "deploy_worker",
+        lambda done: f"job {done['job']['number']}  deploys {name}",
+        org=here.org.id,
+        name=name,
+        cloud_identity=where,
+        region=region,
+        options=_fields(options) | named,
     )
-    here.printer.result(made, lambda done: f"job {done['job']['number']}  deploys {name}")
 
 
 @command(app, "scale", calls=("update_worker",), page="Runner → Scaling")
-def scale(
-    here: Here,
-    runner: Annotated[str, typer.Argument(metavar="RUNNER", help="The runner's name, or its id.")],
-    options: Options = None,
-) -> None:
+def scale(here: Here, runner: RunnerName, options: Options = None) -> None:
     """Change how a cloud-hosted runner scales, or show what was decided about it."""
     row = here.org.runner(runner)
     if options:
-        after = here.api.call("update_worker", worker=row["id"], options=_fields(options))
-        here.printer.result(after, lambda done: f"{done['name']}  {done['id']}")
+        here.do("update_worker", "{name}  {id}", worker=row["id"], options=_fields(options))
         return
     found = here.api.rows("scaling_decisions", worker_id=f"eq.{row['id']}", order="id.desc", limit="50")
     here.printer.rows(found, ("at", "from_count", "to_count", "reason"), "Nothing was decided yet.")
 
 
 def _spec(
-    role_arn: str | None,
-    account_id: str | None,
-    regions: list[str] | None,
-    network: str | None,
+    role_arn: str | None, account_id: str | None, regions: list[str] | None, network: str | None
 ) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "role_arn": role_arn,
-        "account_id": account_id,
-        "regions": regions or None,
-        "network": _json(network, "--network") if network else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    made = from_json(network, "--network") if network else None
+    return given(role_arn=role_arn, account_id=account_id, regions=regions or None, network=made)
 
 
 # Texts that are values of another type: numbers, true, false, null, lists, objects and quoted texts.
@@ -139,17 +122,5 @@ LIKE_JSON = re.compile(r"[\[{\"]|(-?\d+(\.\d+)?|true|false|null)$")
 
 
 def _fields(texts: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in texts or ():
-        name, is_pair, value = text.partition("=")
-        if not is_pair or not name:
-            raise Usage(f'"{text}" is not FIELD=VALUE.', "Write --set cpu=1024.")
-        found[name] = _json(value, name) if LIKE_JSON.match(value) else value
-    return found
-
-
-def _json(text: str, place: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Usage(f"{place} is not JSON: {error}") from error
+    found = pairs(texts, "Write --set cpu=1024.")
+    return {name: from_json(text, name) if LIKE_JSON.match(text) else text for name, text in found.items()}

@@ -5,25 +5,23 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import Usage
+from cli.options import AnyPath, Yes, pairs
 from cli.output import say
 
 app = new_app("Which module depends on which, and what it takes of it.")
-Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module that depends on the other.")]
-Producer = Annotated[str, typer.Argument(metavar="PRODUCER", help="The module that goes first.")]
+Module = Annotated[str, Argument(metavar="MODULE", help="The module that depends on the other.")]
+Producer = Annotated[str, Argument(metavar="PRODUCER", help="The module that goes first.")]
 CARD = "Module → Dependencies"
 CASCADES = {"off": "off", "on-change": "on_change", "always": "always"}
 KEYS = ("consumer", "producer", "bindings", "cascades", "is_promotion")
 
 
 @command(app, "list", calls=("list_dependencies",), page=CARD)
-def list_dependencies(
-    here: Here,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group; all modules without.")] = "",
-) -> None:
+def list_dependencies(here: Here, path: AnyPath = "") -> None:
     """List dependencies with their bindings; a changed input is one that the consumer was not applied with."""
     found = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))
     changed = {row["id"]: row["changed_inputs"] for row in found["modules"]}
@@ -42,8 +40,8 @@ def list_dependencies(
 @command(app, "proposals", calls=("list_dependencies", "set_dependency"), page=f"{CARD} → Proposed")
 def proposals(
     here: Here,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group; all modules without.")] = "",
-    accept: Annotated[bool, typer.Option("--accept", help="Add all of them as dependencies.")] = False,
+    path: AnyPath = "",
+    accept: Annotated[bool, Option("--accept", help="Add all of them as dependencies.")] = False,
 ) -> None:
     """List modules whose code reads another's outputs (terraform_remote_state) without depending on it."""
     rows = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))["proposals"]
@@ -58,46 +56,42 @@ def add(
     module: Module,
     producer: Producer,
     bind: Annotated[
-        list[str] | None, typer.Option("--bind", metavar="INPUT=OUTPUT", help="An output that becomes an input.")
+        list[str] | None, Option("--bind", metavar="INPUT=OUTPUT", help="An output that becomes an input.")
     ] = None,
-    unbind: Annotated[list[str] | None, typer.Option("--unbind", metavar="INPUT", help="Remove a binding.")] = None,
+    unbind: Annotated[list[str] | None, Option("--unbind", metavar="INPUT", help="Remove a binding.")] = None,
     cascade: Annotated[
-        str | None, typer.Option("--cascade", help="Plan MODULE after an apply of PRODUCER: off, on-change or always.")
+        str | None, Option("--cascade", help="Plan MODULE after an apply of PRODUCER: off, on-change or always.")
     ] = None,
     promotion: Annotated[
         bool | None,
-        typer.Option(
-            "--same-commit/--any-commit", help="Apply MODULE only with the commit that PRODUCER was applied with."
-        ),
+        Option("--same-commit/--any-commit", help="Apply MODULE only with the commit that PRODUCER was applied with."),
     ] = None,
 ) -> None:
     """Add a dependency between modules, or change its bindings."""
     if cascade is not None and cascade not in CASCADES:
         raise Usage(f'"{cascade}" is no way to cascade.', "Write off, on-change or always.")
     options = {
-        "bindings": {**_pairs(bind or []), **dict.fromkeys(unbind or [])},
+        "bindings": {**pairs(bind, "Write --bind INPUT=OUTPUT.", "a binding"), **dict.fromkeys(unbind or [])},
         **({"cascades": CASCADES[cascade]} if cascade else {}),
         **({} if promotion is None else {"is_promotion": promotion}),
     }
     ends = {"consumer": here.org.module(module)["id"], "producer": here.org.module(producer)["id"]}
-    made = here.api.call("set_dependency", **ends, options=options)
-    here.printer.result(made, lambda row: f"{row['consumer']} depends on {row['producer']}.")
+    here.do("set_dependency", "{consumer} depends on {producer}.", **ends, options=options)
 
 
 @command(app, "remove", calls=("remove_dependency",), page=f"{CARD} → Remove")
 def remove(here: Here, module: Module, producer: Producer) -> None:
     """Remove a dependency with its bindings."""
     ends = {"consumer": here.org.module(module)["id"], "producer": here.org.module(producer)["id"]}
-    gone = here.api.call("remove_dependency", **ends)
-    here.printer.result(gone, lambda row: f"{row['consumer']} no longer depends on {row['producer']}.")
+    here.do("remove_dependency", "{consumer} no longer depends on {producer}.", **ends)
 
 
 @command(app, "import", calls=("replace_dependencies",), page="Modules → Graph")
 def import_file(
     here: Here,
-    file: Annotated[Path, typer.Argument(help="TOML with [[dependency]] tables, or what `list --json` printed.")],
-    path: Annotated[str, typer.Option("--path", help="Of the modules at and below it; of all without.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    file: Annotated[Path, Argument(help="TOML with [[dependency]] tables, or what `list --json` printed.")],
+    path: Annotated[str, Option("--path", help="Of the modules at and below it; of all without.")] = "",
+    yes: Yes = False,
 ) -> None:
     """Replace the dependencies of a group, or of all modules, by those in a file; all or nothing."""
     rows = read_dependencies(file)
@@ -120,10 +114,3 @@ def read_dependencies(file: Path) -> list[dict[str, Any]]:
         raise Usage(f"{file} has no list of dependencies.", "Write [[dependency]] tables with consumer and producer.")
     say(f"{len(found)} dependencies in {file.name}.")
     return [{key: each[key] for key in KEYS if key in each} for each in found]
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    for text in texts:
-        if "=" not in text:
-            raise Usage(f'"{text}" is not a binding.', "Write --bind INPUT=OUTPUT.")
-    return {name.strip(): output.strip() for name, _, output in (text.partition("=") for text in texts)}

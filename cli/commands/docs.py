@@ -4,21 +4,19 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.command import new_app
 from cli.errors import Missing, need_package
 from cli.folders import PROJECT
 
 app = new_app("Write the documentation pages that are generated from the code and the database.")
-Folder = Annotated[Path, typer.Option("--to", help="Where to write.")]
+Folder = Annotated[Path, Option("--to", help="Where to write.")]
 
 
 @app.command("reference")
 def reference(
-    url: Annotated[
-        str | None, typer.Argument(help="A database with every migration; SUPABASE_DB_URL otherwise.")
-    ] = None,
+    url: Annotated[str | None, Argument(help="A database with every migration; SUPABASE_DB_URL otherwise.")] = None,
     folder: Folder = PROJECT / "docs" / "reference",
 ) -> None:
     """Write the pages on statuses and permissions."""

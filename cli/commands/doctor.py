@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from cli.client.http import Connection
 from cli.client.identity import need_variables
@@ -36,7 +37,7 @@ TRANSACTION_SECONDS = 600
 def doctor(
     here: Here,
     project: Annotated[
-        bool, typer.Option("--project", help="Check a hosted project point by point instead, with its keys.")
+        bool, Option("--project", help="Check a hosted project point by point instead, with its keys.")
     ] = False,
 ) -> None:
     """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the database and the sweep, too."""

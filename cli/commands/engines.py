@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from typer import Argument, Option
 
 from cli.command import new_app
 from cli.engines.cache import binary_folder, cached, find, is_locked
@@ -41,11 +42,11 @@ def chosen(name: str) -> list[Engine]:
 @app.command("ensure")
 def ensure_command(
     name: Annotated[
-        str, typer.Argument(help="tofu, terraform, pulumi, pulumi-language-yaml or all; tofu@1.9.1 for another version")
+        str, Argument(help="tofu, terraform, pulumi, pulumi-language-yaml or all; tofu@1.9.1 for another version")
     ],
     *,
-    background: Annotated[bool, typer.Option("--background", help="Return at once.")] = False,
-    pinned: Annotated[bool, typer.Option("--pinned", help="This version exactly, whatever PATH has.")] = False,
+    background: Annotated[bool, Option("--background", help="Return at once.")] = False,
+    pinned: Annotated[bool, Option("--pinned", help="This version exactly, whatever PATH has.")] = False,
 ) -> None:
     """Provide an engine: PATH, cache, official release, build. Exit codes: 0 there, 1 failed."""
     for engine in chosen(name):

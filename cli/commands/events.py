@@ -4,10 +4,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import Usage
+from cli.options import one_of
 
 app = new_app("What happened to runners and jobs.")
 COLUMNS = ("at", "kind", "event", "job_number", "module_path", "worker_name", "actor", "reason")
@@ -19,20 +20,18 @@ PAGE = 200
 @command(app, "events", calls=("list_events",), page="Events")
 def events(
     here: Here,
-    search: Annotated[str | None, typer.Argument(help="Words in the event, its reason, who, or the runner.")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only of jobs, or only of runners: job or runner.")] = None,
-    event: Annotated[list[str] | None, typer.Option("--event", help="Such as lost; may be repeated.")] = None,
-    runner: Annotated[str | None, typer.Option("--runner", help="Only this runner's, and what it did to jobs.")] = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only this job's.")] = None,
-    since: Annotated[str, typer.Option("--since", help="Such as 30m, 24h, 7d or 2026-11-15T12:00Z.")] = "24h",
-    until: Annotated[str | None, typer.Option("--until", help="The same.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many of the newest.")] = 50,
+    search: Annotated[str | None, Argument(help="Words in the event, its reason, who, or the runner.")] = None,
+    kind: Annotated[str | None, Option("--kind", help="Only of jobs, or only of runners: job or runner.")] = None,
+    event: Annotated[list[str] | None, Option("--event", help="Such as lost; may be repeated.")] = None,
+    runner: Annotated[str | None, Option("--runner", help="Only this runner's, and what it did to jobs.")] = None,
+    job: Annotated[str | None, Option("--job", help="Only this job's.")] = None,
+    since: Annotated[str, Option("--since", help="Such as 30m, 24h, 7d or 2026-11-15T12:00Z.")] = "24h",
+    until: Annotated[str | None, Option("--until", help="The same.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=10_000, help="How many of the newest.")] = 50,
 ) -> None:
     """List what happened to runners and jobs, newest first; with --json for programs."""
-    if kind is not None and kind not in KINDS:
-        raise Usage(f'There are no events of "{kind}".', f"Choose from {', '.join(KINDS)}.")
     filters: dict[str, Any] = {"since": moment(since)}
-    filters |= {"kind": [kind]} if kind else {}
+    filters |= {"kind": [one_of(kind, KINDS, 'There are no events of "{}".')]} if kind is not None else {}
     filters |= {"event": event} if event else {}
     filters |= {"worker_id": here.org.runner(runner)["id"]} if runner else {}
     filters |= {"job": str(here.org.job(job)["number"])} if job else {}

@@ -6,24 +6,25 @@ import sys
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
+from cli.options import Yes, given
 
 app = new_app("Repositories whose pushes plan modules.")
 Repository = Annotated[
-    str, typer.Argument(metavar="REPOSITORY", help="Its URL, the end of its name such as infra/edge, or its id.")
+    str, Argument(metavar="REPOSITORY", help="Its URL, the end of its name such as infra/edge, or its id.")
 ]
 Poll = Annotated[
-    int | None, typer.Option("--poll-seconds", help="How often it is read without an event: 60 to 86400, 0 is never.")
+    int | None, Option("--poll-seconds", help="How often it is read without an event: 60 to 86400, 0 is never.")
 ]
 Token = Annotated[
-    bool, typer.Option("--token", help="Read an API token from standard input: results are reported to the provider.")
+    bool, Option("--token", help="Read an API token from standard input: results are reported to the provider.")
 ]
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", help="Where the provider's API is, if not at the host of the URL: https://…/api/v1."),
+    Option("--base-url", help="Where the provider's API is, if not at the host of the URL: https://…/api/v1."),
 ]
 PROVIDERS = ("github", "gitlab", "gitea", "generic")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "gitea"}
@@ -33,9 +34,9 @@ NOTIFY = "/functions/v1/notify"
 @command(app, "connect", calls=("connect_repository",))
 def connect(
     here: Here,
-    url: Annotated[str, typer.Argument(metavar="URL", help="As modules name it: https://, ssh:// or git@host:path.")],
+    url: Annotated[str, Argument(metavar="URL", help="As modules name it: https://, ssh:// or git@host:path.")],
     provider: Annotated[
-        str | None, typer.Option("--provider", help="github, gitlab, gitea (also Forgejo) or generic.")
+        str | None, Option("--provider", help="github, gitlab, gitea (also Forgejo) or generic.")
     ] = None,
     base_url: BaseUrl = None,
     poll_seconds: Poll = None,
@@ -52,7 +53,7 @@ def connect(
     if kind not in PROVIDERS:
         raise Usage(f"The provider of {url} is not known.", f"Add --provider with one of: {', '.join(PROVIDERS)}.")
     secret = _new_secret(kind)
-    spec = {"provider": kind, "url": url, "base_url": base_url, **_polls(poll_seconds)}
+    spec = {"provider": kind, "url": url, "base_url": base_url, **given(poll_seconds=poll_seconds)}
     spec |= {"webhook_secret": _seal(here, secret)} | ({"token": _seal(here, _read_token())} if token else {})
     made = here.api.call("connect_repository", org=here.org.id, spec=spec)
     here.printer.result(made | _webhook(here, made["id"], secret), _connected)
@@ -65,17 +66,17 @@ def set_connection(
     poll_seconds: Poll = None,
     base_url: BaseUrl = None,
     token: Token = False,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Remove the API token: nothing is reported.")] = False,
-    url: Annotated[str | None, typer.Option("--url", help="Its new URL, after it was renamed or moved.")] = None,
+    no_token: Annotated[bool, Option("--no-token", help="Remove the API token: nothing is reported.")] = False,
+    url: Annotated[str | None, Option("--url", help="Its new URL, after it was renamed or moved.")] = None,
     forks: Annotated[
-        bool | None, typer.Option("--forks/--no-forks", help="Whether members may request plans of commits of forks.")
+        bool | None, Option("--forks/--no-forks", help="Whether members may request plans of commits of forks.")
     ] = None,
     identities: Annotated[
         bool | None,
-        typer.Option("--identities/--no-identities", help="Whether plans of pull requests get identities of jobs."),
+        Option("--identities/--no-identities", help="Whether plans of pull requests get identities of jobs."),
     ] = None,
     new_secret: Annotated[
-        bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
+        bool, Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
     ] = False,
 ) -> None:
     """Change what is named. Another URL or API address removes the token: send it again with --token."""
@@ -83,9 +84,10 @@ def set_connection(
         raise Usage("A token is set or removed.", "Leave out --token or --no-token.")
     found = find(here, repository)
     secret = _new_secret(found["provider"]) if new_secret else ""
-    spec: dict[str, Any] = _polls(poll_seconds) | ({} if base_url is None else {"base_url": base_url or None})
-    chosen = {"allows_forks": forks, "allows_identities": identities, "url": url or None}
-    spec |= {name: value for name, value in chosen.items() if value is not None}
+    spec: dict[str, Any] = given(poll_seconds=poll_seconds) | (
+        {} if base_url is None else {"base_url": base_url or None}
+    )
+    spec |= given(allows_forks=forks, allows_identities=identities, url=url or None)
     spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)
@@ -98,7 +100,7 @@ def set_connection(
 @command(app, "status", calls=("list_git_connections",))
 def status(
     here: Here,
-    repository: Annotated[str | None, typer.Argument(metavar="REPOSITORY", help="Only this one, by module.")] = None,
+    repository: Annotated[str | None, Argument(metavar="REPOSITORY", help="Only this one, by module.")] = None,
 ) -> None:
     """List the repositories; of one, its modules with the commits that were seen and applied."""
     if repository:
@@ -127,11 +129,11 @@ def status(
 @command(app, "deliveries", calls=("list_git_deliveries",))
 def deliveries(
     here: Here,
-    repository: Annotated[str | None, typer.Option("--repository", help="Only of this one.")] = None,
+    repository: Annotated[str | None, Option("--repository", help="Only of this one.")] = None,
     explain: Annotated[
-        int | None, typer.Option("--explain", metavar="DELIVERY", help="Why it planned each module, or did not.")
+        int | None, Option("--explain", metavar="DELIVERY", help="Why it planned each module, or did not.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many, at most 200.")] = 50,
+    limit: Annotated[int, Option("--limit", help="How many, at most 200.")] = 50,
 ) -> None:
     """List events, the newest first, with what each led to and why."""
     which = find(here, repository)["id"] if repository else None
@@ -151,32 +153,30 @@ def deliveries(
 @command(app, "poll", calls=("poll_repository",))
 def poll(here: Here, repository: Repository) -> None:
     """Read a repository now, as an event would."""
-    job = here.api.call("poll_repository", connection=find(here, repository)["id"])
-    here.printer.result(job, lambda row: f"Job {row['number']}: `runyard jobs show {row['number']}`")
+    here.do("poll_repository", "Job {number}: `runyard jobs show {number}`", connection=find(here, repository)["id"])
 
 
 @command(app, "follow", calls=("set_module_git",))
 def follow(
     here: Here,
-    module: Annotated[str, typer.Argument(metavar="MODULE", help="Its path.")],
+    module: Annotated[str, Argument(metavar="MODULE", help="Its path.")],
     branch: Annotated[
-        str | None, typer.Option("--branch", help='The branch that plans it; "" is the one of its source.')
+        str | None, Option("--branch", help='The branch that plans it; "" is the one of its source.')
     ] = None,
     paths: Annotated[
-        list[str] | None, typer.Option("--watch", help="One more path of the repository; several times for several.")
+        list[str] | None, Option("--watch", help="One more path of the repository; several times for several.")
     ] = None,
     apply: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--apply",
             help="after-merge: plans wait to be confirmed · before-merge · merge-queue: GitHub's · never · inherit: as its group.",
         ),
     ] = None,
-    is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether pushes plan it.")] = None,
+    is_on: Annotated[bool | None, Option("--on/--off", help="Whether pushes plan it.")] = None,
 ) -> None:
     """Change how a module follows its repository."""
-    given = {"paths": paths, "is_on": is_on, "apply": apply.replace("-", "_") if apply else None}
-    spec: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    spec = given(paths=paths, is_on=is_on, apply=apply.replace("-", "_") if apply else None)
     if apply == "inherit":
         spec["apply"] = None
     if branch is not None:
@@ -186,11 +186,7 @@ def follow(
 
 
 @command(app, "move", calls=("move_module_folder",), page="Module → Repository")
-def move(
-    here: Here,
-    module: Annotated[str, typer.Argument(metavar="MODULE", help="Its path.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
+def move(here: Here, module: Annotated[str, Argument(metavar="MODULE", help="Its path.")], yes: Yes = False) -> None:
     """Make a module use its folder under the new name: it stays the same module, with its state, and is planned.
 
     Only where its branch has the folder no more, and the same content in one other folder: `runyard git status REPOSITORY`.
@@ -206,18 +202,12 @@ def move(
 
 
 @command(app, "disconnect", calls=("disconnect_repository",))
-def disconnect(
-    here: Here, repository: Repository, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
+def disconnect(here: Here, repository: Repository, yes: Yes = False) -> None:
     """Refuse its deliveries and read it no more; modules and jobs stay."""
     found = find(here, repository)
     here.confirm(f"Disconnect {found['repository']}?", yes)
     gone = here.api.call("disconnect_repository", connection=found["id"])
     here.printer.result(gone, lambda row: f"Disconnected {row['repository']}; remove the webhook at the provider, too")
-
-
-def _polls(seconds: int | None) -> dict[str, Any]:
-    return {} if seconds is None else {"poll_seconds": seconds}
 
 
 def _new_secret(provider: str) -> str:

@@ -3,16 +3,17 @@
 import re
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command
 from cli.commands.git import Repository, app, find
 from cli.errors import Usage
+from cli.options import Yes
 
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the pull request.")]
-OneModule = Annotated[str | None, typer.Option("--module", help="Only this one, by its path.")]
-Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The name at the provider.")]
-Host = Annotated[str, typer.Option("--host", help="The host of the repositories, such as github.com.")]
+Number = Annotated[int, Argument(metavar="NUMBER", help="The number of the pull request.")]
+OneModule = Annotated[str | None, Option("--module", help="Only this one, by its path.")]
+Login = Annotated[str, Argument(metavar="LOGIN", help="The name at the provider.")]
+Host = Annotated[str, Option("--host", help="The host of the repositories, such as github.com.")]
 COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
@@ -20,7 +21,7 @@ COMMIT = re.compile(r"[0-9a-f]{40,64}")
 def change(
     here: Here,
     repository: Repository,
-    what: Annotated[str, typer.Argument(metavar="CHANGE", help="A whole commit, or #7 or 7 for a pull request.")],
+    what: Annotated[str, Argument(metavar="CHANGE", help="A whole commit, or #7 or 7 for a pull request.")],
 ) -> None:
     """Show what a commit or a pull request led to: its modules with their results, counts and jobs."""
     number = what.removeprefix("#")
@@ -41,14 +42,11 @@ def plan(
     repository: Repository,
     number: Number,
     module: OneModule = None,
-    commit: Annotated[
-        str | None, typer.Option("--commit", help="Of a fork: the whole commit that you have read.")
-    ] = None,
+    commit: Annotated[str | None, Option("--commit", help="Of a fork: the whole commit that you have read.")] = None,
 ) -> None:
     """Plan a pull request again; of a fork the one commit that is named."""
     which = {"connection": find(here, repository)["id"], "number": number, "commit": commit}
-    job = here.api.call("plan_pull_request", **which, module=_module(here, module))
-    here.printer.result(job, lambda row: f"Job {row['number']}: `runyard jobs show {row['number']}`")
+    here.do("plan_pull_request", "Job {number}: `runyard jobs show {number}`", **which, module=_module(here, module))
 
 
 @command(app, "apply", calls=("apply_pull_request",))
@@ -69,7 +67,7 @@ def logins(here: Here) -> None:
 @command(app, "link", calls=("link_git_login",))
 def link(
     here: Here,
-    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address.")],
+    member: Annotated[str, Argument(metavar="MEMBER", help="Their email address.")],
     login: Login,
     host: Host = "github.com",
 ) -> None:
@@ -82,18 +80,19 @@ def link(
 @command(app, "link-me", calls=("request_git_link",))
 def link_me(here: Here, login: Login, host: Host = "github.com") -> None:
     """Print the comment by which you prove that a login is yours: no admin is needed."""
-    made = here.api.call("request_git_link", org=here.org.id, host=host, login=login)
-    here.printer.result(
-        made,
-        lambda row: f"As {row['login']}, comment on a pull request of a connected repository: {row['comment']}",
+    here.do(
+        "request_git_link",
+        "As {login}, comment on a pull request of a connected repository: {comment}",
+        org=here.org.id,
+        host=host,
+        login=login,
     )
 
 
 @command(app, "unlink", calls=("unlink_git_login",))
 def unlink(here: Here, login: Login, host: Host = "github.com") -> None:
     """End the link of a login."""
-    gone = here.api.call("unlink_git_login", org=here.org.id, host=host, login=login)
-    here.printer.result(gone, lambda row: f"Unlinked {row['login']} at {row['host']}")
+    here.do("unlink_git_login", "Unlinked {login} at {host}", org=here.org.id, host=host, login=login)
 
 
 @command(app, "apps", calls=("list_git_apps",))
@@ -104,15 +103,10 @@ def apps(here: Here) -> None:
 
 
 @command(app, "remove-app", calls=("remove_git_app",))
-def remove_app(
-    here: Here,
-    which: Annotated[str, typer.Argument(metavar="APP", help="Its id.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
+def remove_app(here: Here, which: Annotated[str, Argument(metavar="APP", help="Its id.")], yes: Yes = False) -> None:
     """Remove a GitHub App with its key; delete it at GitHub, too."""
     here.confirm(f"Remove the GitHub App {which}?", yes)
-    gone = here.api.call("remove_git_app", app=which)
-    here.printer.result(gone, lambda row: f"Removed {row['slug']}; delete it at {row['html_url']}, too")
+    here.do("remove_git_app", "Removed {slug}; delete it at {html_url}, too", app=which)
 
 
 def _module(here: Here, path: str | None) -> str | None:

@@ -1,19 +1,19 @@
 """`runyard groups`: the tree that modules stand in."""
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.commands import sets
-from cli.errors import NotFound, Usage
+from cli.errors import NotFound
 from cli.modules.files import with_variables
+from cli.options import Yes, from_json
 from cli.variables.files import given_pairs
 
 app = new_app("The groups of modules; their hooks and variables apply to every module below.")
 app.registered_commands.extend(sets.app.registered_commands)
-Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
+Path = Annotated[str, Argument(metavar="PATH", help="Such as platform/network.")]
 APPLY_HELP = (
     "How modules below apply plans of their repository: after-merge, before-merge, merge-queue, never or inherit."
 )
@@ -32,38 +32,31 @@ def list_groups(here: Here) -> None:
 def set_group(
     here: Here,
     path: Path,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    description: Annotated[str | None, Option(help="What it is for.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace the present ones.")
+        list[str] | None, Option("--env", help="NAME=VALUE; together they replace the present ones.")
     ] = None,
-    hooks: Annotated[str | None, typer.Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
-    apply: Annotated[str | None, typer.Option("--apply", help=APPLY_HELP)] = None,
+    hooks: Annotated[str | None, Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
+    apply: Annotated[str | None, Option("--apply", help=APPLY_HELP)] = None,
 ) -> None:
     """Create a group, with those above it, or change it."""
-    after = here.api.call(
+    here.do(
         "upsert_group",
+        "{path}  {id}",
         org=here.org.id,
         path=path,
         description=description,
         env=given_pairs(env) if env else None,
-        hooks=_hooks(hooks),
+        hooks=from_json(hooks, "--hooks") if hooks else None,
         git_apply=apply.replace("-", "_") if apply else None,
     )
-    here.printer.result(after, lambda row: f"{row['path']}  {row['id']}")
 
 
 @command(app, "delete", calls=("delete_group",), page="Modules → Group → Delete")
-def delete(here: Here, path: Path, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def delete(here: Here, path: Path, yes: Yes = False) -> None:
     """Delete an empty group."""
     found = here.api.rows("groups", org_id=f"eq.{here.org.id}", path=f"eq.{path.strip('/')}")
     if not found:
         raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows all groups.")
     here.confirm(f"Delete the group {path}?", yes)
-    here.printer.result(here.api.call("delete_group", group=found[0]["id"]), lambda _: f"Deleted {path}")
-
-
-def _hooks(text: str | None) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError as error:
-        raise Usage(f"--hooks is not JSON: {error}") from error
+    here.do("delete_group", lambda _: f"Deleted {path}", group=found[0]["id"])

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cli.client.issuer import check_served, project_documents
 from cli.command import Here, command, new_app
@@ -10,11 +11,11 @@ from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.follow import ENDS
 from cli.jobs.keyed import call_keyed
 from cli.jobs.waiting import follow
+from cli.options import Place, Yes, given, pairs
 
 app = new_app("Identities of jobs in a cloud, without a stored key.")
-Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]
-Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]
+Name = Annotated[str, Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]
+Phase = Annotated[str, Option("--phase", help="plan or apply.")]
 COLUMNS = ("path", "name", "kind", "audience", "settings")
 
 
@@ -28,30 +29,28 @@ def list_identities(here: Here) -> None:
 @command(app, "attach", calls=("attach_identity",), page="Job identities → Attach identity")
 def attach(
     here: Here,
-    path: Target,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="aws, gcp, azure, vault, kubernetes or custom.")],
-    name: Annotated[str | None, typer.Option("--name", help="The name of a custom one.")] = None,
-    audience: Annotated[str | None, typer.Option("--audience", help="Another audience than the usual one.")] = None,
-    role: Annotated[str | None, typer.Option("--role", help="One role for plan and apply.")] = None,
-    plan_role: Annotated[str | None, typer.Option("--plan-role", help="The role of plans.")] = None,
-    apply_role: Annotated[str | None, typer.Option("--apply-role", help="The role of applies.")] = None,
+    path: Place,
+    kind: Annotated[str, Argument(metavar="KIND", help="aws, gcp, azure, vault, kubernetes or custom.")],
+    name: Annotated[str | None, Option("--name", help="The name of a custom one.")] = None,
+    audience: Annotated[str | None, Option("--audience", help="Another audience than the usual one.")] = None,
+    role: Annotated[str | None, Option("--role", help="One role for plan and apply.")] = None,
+    plan_role: Annotated[str | None, Option("--plan-role", help="The role of plans.")] = None,
+    apply_role: Annotated[str | None, Option("--apply-role", help="The role of applies.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
+        list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
     ] = None,
 ) -> None:
     """Attach an identity to a module or group, or change the one of that name there."""
     roles = {"plan_role": plan_role or role, "apply_role": apply_role or role}
-    given = {field: value for field, value in roles.items() if value} | _fields(settings)
-    spec = {"kind": kind, "name": name, "audience": audience, "settings": given}
-    known = {field: value for field, value in spec.items() if value is not None}
+    fields = {field: value for field, value in roles.items() if value}
+    fields |= pairs(settings, "Write --set region=eu-west-1.")
+    known = given(kind=kind, name=name, audience=audience, settings=fields)
     made = here.api.call("attach_identity", org=here.org.id, path=path.strip("/"), spec=known)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
 
 
 @command(app, "detach", calls=("detach_identity",), page="Job identities → Detach")
-def detach(
-    here: Here, path: Target, name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
+def detach(here: Here, path: Place, name: Name, yes: Yes = False) -> None:
     """Detach an identity: running jobs get no further token for it."""
     row = _find(here, path.strip("/"), name)
     here.confirm(f"Detach {name} from {row['path'] or 'all modules'}?", yes)
@@ -60,7 +59,7 @@ def detach(
 
 
 @command(app, "policy", calls=("identity_trust_policies",), page="Job identities → Edit and trust policy")
-def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
+def policy(here: Here, path: Place, phase: Phase = "apply") -> None:
     """Print the trust policy of the AWS role that is attached to a module or group."""
     row = _find(here, path.strip("/"), "aws")
     issuer = project_documents(here.api).issuer
@@ -72,7 +71,7 @@ def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
 def set_subject(
     here: Here,
     template: Annotated[
-        str | None, typer.Argument(help='Names of claims in braces, such as {module}; "" for the usual one.')
+        str | None, Argument(help='Names of claims in braces, such as {module}; "" for the usual one.')
     ] = None,
 ) -> None:
     """Show or set how the sub claim of tokens is made."""
@@ -86,11 +85,10 @@ def set_subject(
 @command(app, "test", calls=("preview_identities", "enqueue_job"), page="Job identities → Test")
 def check(
     here: Here,
-    module: Annotated[str, typer.Argument(metavar="MODULE", help="A module's path or id.")],
+    module: Annotated[str, Argument(metavar="MODULE", help="A module's path or id.")],
     phase: Phase = "plan",
     exchange: Annotated[
-        bool,
-        typer.Option("--exchange", help="Exchange the tokens of the plan phase on a runner, and print the answers."),
+        bool, Option("--exchange", help="Exchange the tokens of the plan phase on a runner, and print the answers.")
     ] = False,
 ) -> None:
     """Show the token that a module's next job would get, and check that clouds can read the issuer's keys."""
@@ -139,10 +137,3 @@ def _phase(text: str) -> str:
     if text not in ("plan", "apply"):
         raise Usage(f'"{text}" is not a phase.', "Write plan or apply.")
     return text
-
-
-def _fields(texts: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts or ()]
-    if wrong := [name for name, is_pair, _ in pairs if not is_pair]:
-        raise Usage(f'"{wrong[0]}" is not FIELD=VALUE.', "Write --set region=eu-west-1.")
-    return {name: value for name, _, value in pairs}

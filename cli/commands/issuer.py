@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from cli.client.issuer import DISCOVERY, KEYS, project_documents
 from cli.command import Here, command, new_app
@@ -14,8 +14,7 @@ app = new_app("The project as an OIDC issuer that clouds trust.")
 
 @command(app, "export")
 def export(
-    here: Here,
-    folder: Annotated[Path | None, typer.Option("--folder", help="Write two files below it instead.")] = None,
+    here: Here, folder: Annotated[Path | None, Option("--folder", help="Write two files below it instead.")] = None
 ) -> None:
     """Print the discovery document and the public keys, for a static web server that clouds can reach."""
     found = project_documents(here.api)

@@ -4,21 +4,20 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
-from cli.errors import Usage
 from cli.jobs.follow import Follower, describe
 from cli.jobs.plan import change_lines, plan_lines
 from cli.jobs.waiting import leave
+from cli.options import Wait, Yes, one_of
 from cli.output import plain, say
 
 app = new_app("List, show, follow, approve, cancel and retry jobs.")
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's number.")]
-Comment = Annotated[str | None, typer.Option("--comment", help="Shown with the decision.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
+Job = Annotated[str, Argument(metavar="JOB", help="The job's number.")]
+Comment = Annotated[str | None, Option("--comment", help="Shown with the decision.")]
 LISTED = "id,number,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
 COLUMNS = ("number", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
 CUT = ("module_path", "worker_name", "created_by_label")
@@ -35,29 +34,22 @@ RESOLUTIONS = ("refresh-plan", "retry", "mark-failed", "release-lock")
 @command(app, "list", page="Jobs")
 def list_jobs(
     here: Here,
-    status: Annotated[
-        list[str] | None, typer.Option("--status", help="Such as QUEUED or FAILED; may be repeated.")
-    ] = None,
-    module: Annotated[str | None, typer.Option("--module", help="Only this module's.")] = None,
-    kind: Annotated[str | None, typer.Option("--type", help="Such as PLAN.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of the newest.")] = 30,
+    status: Annotated[list[str] | None, Option("--status", help="Such as QUEUED or FAILED; may be repeated.")] = None,
+    module: Annotated[str | None, Option("--module", help="Only this module's.")] = None,
+    kind: Annotated[str | None, Option("--type", help="Such as PLAN.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many of the newest.")] = 30,
 ) -> None:
     """List the newest jobs; a plan and the apply that follows it are one."""
     filters = {"org_id": f"eq.{here.org.id}", "order": "id.desc", "limit": str(limit), "select": LISTED}
     filters["is_followed"] = "is.false"
     if status:
-        filters["status"] = f"in.({','.join(_status(each) for each in status)})"
+        wanted = [one_of(each.upper(), STATUSES, '"{}" is not a status of a job.') for each in status]
+        filters["status"] = f"in.({','.join(wanted)})"
     if kind:
         filters["type"] = f"eq.{kind.upper()}"
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
     here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)
-
-
-def _status(given: str) -> str:
-    if given.upper() not in STATUSES:
-        raise Usage(f'"{given}" is not a status of a job.', f"Choose from {', '.join(STATUSES)}.")
-    return given.upper()
 
 
 @command(app, "show", calls=("job_by_number",), page="Job")
@@ -77,21 +69,17 @@ def show(here: Here, job: Job) -> None:
 
 @command(app, "changes", calls=("plan_changes",), page="Job → Plan")
 def changes(
-    here: Here,
-    job: Job,
-    resource: Annotated[str | None, typer.Option("--resource", help="Only this address.")] = None,
+    here: Here, job: Job, resource: Annotated[str | None, Option("--resource", help="Only this address.")] = None
 ) -> None:
     """Show what a job's plan changes, attribute by attribute; sensitive values are masked."""
-    found = here.api.call("plan_changes", job=here.org.job(job)["id"], address=resource)
-    here.printer.result(found, lambda value: "\n".join(change_lines(value)))
+    here.do("plan_changes", lambda value: "\n".join(change_lines(value)), job=here.org.job(job)["id"], address=resource)
 
 
 @command(app, "comment", calls=("comment_on_job",), page="Job → Comments")
-def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="The comment.")]) -> None:
+def comment(here: Here, job: Job, text: Annotated[str, Argument(help="The comment.")]) -> None:
     """Comment on a job for all its viewers."""
     row = here.org.job(job)
-    said = here.api.call("comment_on_job", job=row["id"], body=text)
-    here.printer.result(said, lambda _: f"Comment added to job {row['number']}.")
+    here.do("comment_on_job", lambda _: f"Comment added to job {row['number']}.", job=row["id"], body=text)
 
 
 @command(app, "logs", page="Job → Log")
@@ -99,9 +87,9 @@ def logs(
     here: Here,
     job: Job,
     follow_it: Annotated[
-        bool, typer.Option("--follow", "-f", help="Until the job has ended; the exit code shows how.")
+        bool, Option("--follow", "-f", help="Until the job has ended; the exit code shows how.")
     ] = False,
-    attempt: Annotated[int | None, typer.Option("--attempt", help="An earlier attempt's log.")] = None,
+    attempt: Annotated[int | None, Option("--attempt", help="An earlier attempt's log.")] = None,
 ) -> None:
     """Print a job's log: the plan's, then the apply's."""
     *earlier, row = here.org.run(job)
@@ -116,15 +104,13 @@ def logs(
 def cancel(
     here: Here,
     job: Job,
-    kind: Annotated[str, typer.Option("--kind", help="after-step, graceful or kill.")] = "graceful",
-    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the job.")] = None,
+    kind: Annotated[str, Option("--kind", help="after-step, graceful or kill.")] = "graceful",
+    reason: Annotated[str | None, Option("--reason", help="Shown with the job.")] = None,
 ) -> None:
     """Cancel a job: one that waits at once, one that runs after the step, gracefully, or now."""
-    if kind not in KINDS:
-        raise Usage(f'"{kind}" is no way to stop a job.', f"Choose from {', '.join(KINDS)}.")
+    one_of(kind, KINDS, '"{}" is no way to stop a job.')
     row = here.org.job(job)
-    after = here.api.call("cancel_job", job=row["id"], kind=KINDS[kind], reason=reason)
-    here.printer.result(after, _sentence)
+    here.do("cancel_job", _sentence, job=row["id"], kind=KINDS[kind], reason=reason)
 
 
 @command(app, "approve", calls=("approve_job",), page="Job → Approve")
@@ -133,10 +119,9 @@ def approve(
     job: Job,
     comment: Comment = None,
     override: Annotated[
-        str | None,
-        typer.Option("--override-reason", help="An owner who is alone approves their own job, and says why."),
+        str | None, Option("--override-reason", help="An owner who is alone approves their own job, and says why.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     wait: Wait = False,
 ) -> None:
     """Show what a job would change, and approve it."""
@@ -155,15 +140,14 @@ def approve(
 @command(app, "reject", calls=("approve_job",), page="Job → Reject")
 def reject(here: Here, job: Job, comment: Comment = None) -> None:
     """Reject a job that waits for approval: its plan is discarded, and the number ends as cancelled."""
-    after = here.api.call("approve_job", job=here.org.job(job)["id"], decision="reject", comment=comment)
-    here.printer.result(after, _sentence)
+    here.do("approve_job", _sentence, job=here.org.job(job)["id"], decision="reject", comment=comment)
 
 
 @command(app, "retry", calls=("retry_job",), page="Job → Retry")
 def retry(
     here: Here,
     job: Job,
-    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the new job.")] = None,
+    reason: Annotated[str | None, Option("--reason", help="Shown with the new job.")] = None,
     wait: Wait = False,
 ) -> None:
     """Queue a failed or cancelled job again, as a new job with what the old one had."""
@@ -174,12 +158,11 @@ def retry(
 def resolve(
     here: Here,
     job: Job,
-    action: Annotated[str, typer.Argument(help=", ".join(RESOLUTIONS))],
-    proof: Annotated[str | None, typer.Option("--proof", help="For release-lock: the lock's id.")] = None,
+    action: Annotated[str, Argument(help=", ".join(RESOLUTIONS))],
+    proof: Annotated[str | None, Option("--proof", help="For release-lock: the lock's id.")] = None,
 ) -> None:
     """Decide about a job whose runner was lost while it changed infrastructure."""
-    if action not in RESOLUTIONS:
-        raise Usage(f'"{action}" is not a decision.', f"Choose from {', '.join(RESOLUTIONS)}.")
+    one_of(action, RESOLUTIONS, '"{}" is not a decision.')
     row = here.org.job(job)
     after = here.api.call("resolve_attention", job=row["id"], action=action.replace("-", "_"), proof=proof)
     here.printer.result(after, lambda value: _sentence(value) if value.get("id") else json.dumps(value))
@@ -188,15 +171,14 @@ def resolve(
 @command(app, "why", calls=("explain_queue",), page="Job → Why is it waiting?")
 def why(here: Here, job: Job) -> None:
     """Explain why a job waits: for which runners, and what would help."""
-    answer = here.api.call("explain_queue", job=here.org.job(job)["id"])
-    here.printer.result(answer, _explanation)
+    here.do("explain_queue", _explanation, job=here.org.job(job)["id"])
 
 
 @command(app, "events", page="Job → Timeline")
 def events(
     here: Here,
     job: Job,
-    export: Annotated[Path | None, typer.Option("--export", help="Write JSON Lines to this file.")] = None,
+    export: Annotated[Path | None, Option("--export", help="Write JSON Lines to this file.")] = None,
 ) -> None:
     """List everything that happened to a job, from its plan to the end of its apply."""
     ids = ",".join(str(phase["id"]) for phase in here.org.run(job))

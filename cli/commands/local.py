@@ -8,9 +8,11 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cli.command import new_app
 from cli.errors import CommandError, ExitCode, Missing, need_package
+from cli.options import Yes
 
 app = new_app("What runs on this machine.")
 
@@ -41,9 +43,9 @@ def stack_control() -> Iterator[ModuleType]:
 @app.command("up")
 def up(
     with_dashboard: Annotated[
-        bool, typer.Option("--dashboard/--no-dashboard", help="Also build and serve the dashboard.")
+        bool, Option("--dashboard/--no-dashboard", help="Also build and serve the dashboard.")
     ] = True,
-    demo: Annotated[bool, typer.Option(help="Also make the demo organisation and start its runners.")] = True,
+    demo: Annotated[bool, Option(help="Also make the demo organisation and start its runners.")] = True,
 ) -> None:
     """Start everything and stay in the foreground until Ctrl-C or `down`."""
     with stack_control() as control:
@@ -59,9 +61,9 @@ def down() -> None:
 
 @app.command("status")
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, Option("--json", help="For programs.")] = False,
     show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Also the secret key and the database's password.")
+        bool, Option("--show-secrets", help="Also the secret key and the database's password.")
     ] = False,
 ) -> None:
     """Show the addresses and the health of each part; exit code 7 when something is not healthy."""
@@ -94,7 +96,7 @@ def migrate() -> None:
 
 
 @app.command("reset")
-def reset(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def reset(yes: Yes = False) -> None:
     """Delete the database, the secrets and the logs of this folder, and start from nothing next time."""
     with stack_control() as control:
         if not yes and not typer.confirm(f"Delete everything in {control.home()}, all jobs and users included?"):
@@ -104,9 +106,7 @@ def reset(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fals
 
 
 @app.command("dashboard")
-def dashboard(
-    build: Annotated[bool, typer.Option("--build", help="Only build the page, for an image.")] = False,
-) -> None:
+def dashboard(build: Annotated[bool, Option("--build", help="Only build the page, for an image.")] = False) -> None:
     """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
     from cli.client.identity import need_variables
 

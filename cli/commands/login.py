@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cli.client import auth
 from cli.client.http import Connection
@@ -17,6 +18,7 @@ from cli.client.two_steps import Ask
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, SignedOut, Usage
 from cli.folders import default_home
+from cli.options import Yes
 from cli.output import say
 from cli.version import __version__
 
@@ -25,29 +27,27 @@ app = new_app("Sign in, sign out, and see who you are.")
 
 @app.command("login")
 def login(
-    url: Annotated[str | None, typer.Argument(help="The project's address; SUPABASE_URL if it is left out.")] = None,
-    key: Annotated[str | None, typer.Option(help="The publishable key; SUPABASE_PUBLISHABLE_KEY otherwise.")] = None,
+    url: Annotated[str | None, Argument(help="The project's address; SUPABASE_URL if it is left out.")] = None,
+    key: Annotated[str | None, Option(help="The publishable key; SUPABASE_PUBLISHABLE_KEY otherwise.")] = None,
     email: Annotated[
-        str | None, typer.Option(help="Sign in with this address and a password instead of in the browser.")
+        str | None, Option(help="Sign in with this address and a password instead of in the browser.")
     ] = None,
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
-    ] = False,
+    password_stdin: Annotated[bool, Option("--password-stdin", help="Read the password from standard input.")] = False,
     code: Annotated[
-        str | None, typer.Option(help="The code of your authenticator app, where the account requires one.")
+        str | None, Option(help="The code of your authenticator app, where the account requires one.")
     ] = None,
     token: Annotated[
-        str | None, typer.Option(metavar="-", help="Sign in with a personal token, read from standard input.")
+        str | None, Option(metavar="-", help="Sign in with a personal token, read from standard input.")
     ] = None,
-    profile: Annotated[str, typer.Option(help="The name of this login.")] = "default",
+    profile: Annotated[str, Option(help="The name of this login.")] = "default",
     dashboard: Annotated[
-        str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
+        str, Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
     ] = "",
     open_browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page that confirms the code.")
+        bool, Option("--browser/--no-browser", help="Open the page that confirms the code.")
     ] = True,
     keyring: Annotated[
-        bool, typer.Option("--keyring", help="Keep the tokens in the system's keyring, not in a file.")
+        bool, Option("--keyring", help="Keep the tokens in the system's keyring, not in a file.")
     ] = False,
 ) -> None:
     """Sign in to a project and use it from now on: by a short code in the browser, or with --email and a password."""
@@ -71,9 +71,9 @@ def login(
 @command(app, "confirm-login", calls=("device_login", "decide_device_login"), page="Sign in to the command line")
 def confirm_login(
     here: Here,
-    code: Annotated[str, typer.Argument(help="The code that the other machine's `runyard login` shows.")],
-    decline: Annotated[bool, typer.Option("--decline", help="Leave it signed out.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    code: Annotated[str, Argument(help="The code that the other machine's `runyard login` shows.")],
+    decline: Annotated[bool, Option("--decline", help="Leave it signed out.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Sign in a program that shows a code, as the page /device does."""
     waiting = here.api.call("device_login", user_code=code)
@@ -84,9 +84,7 @@ def confirm_login(
 
 
 @app.command("logout")
-def logout(
-    profile: Annotated[str | None, typer.Option(help="Another profile than the one in use.")] = None,
-) -> None:
+def logout(profile: Annotated[str | None, Option(help="Another profile than the one in use.")] = None) -> None:
     """End the login at the project, and forget its tokens."""
     profiles = profiles_of(os.environ)
     name = profile or profiles.current()

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import Usage
@@ -12,23 +12,21 @@ from cli.errors import Usage
 app = new_app(
     "Keep an organisation's jobs waiting for a while, or those of all with the secret key; running jobs finish."
 )
-Installation = Annotated[bool, typer.Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
+Installation = Annotated[bool, Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 @command(app, "show", calls=("maintenance",), page="Settings → Organisation")
 def show(here: Here) -> None:
     """Show whether maintenance keeps the organisation's jobs waiting."""
-    here.printer.result(here.api.call("maintenance", org=here.org.id), _sentence)
+    here.do("maintenance", _sentence, org=here.org.id)
 
 
 @command(app, "start", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → Organisation")
 def start(
     here: Here,
-    how_long: Annotated[
-        str, typer.Argument(metavar="TIME", help="Such as 30m, 2h or 1d, or a time like 2030-01-31T08:00Z.")
-    ],
-    reason: Annotated[str, typer.Option("--reason", help="Shown with every job that waits.")],
+    how_long: Annotated[str, Argument(metavar="TIME", help="Such as 30m, 2h or 1d, or a time like 2030-01-31T08:00Z.")],
+    reason: Annotated[str, Option("--reason", help="Shown with every job that waits.")],
     installation: Installation = False,
 ) -> None:
     """Let jobs wait until then."""

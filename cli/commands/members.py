@@ -4,17 +4,16 @@ import hashlib
 import secrets
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
+from cli.options import Member, Yes
 from cli.output import say
 
 app = new_app("People with access, and what they can do.")
 
-Role = Annotated[str, typer.Option("--role", help="viewer, operator, admin or owner.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address, or their id.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Role = Annotated[str, Option("--role", help="viewer, operator, admin or owner.")]
 PAGE = "Settings → Members"
 
 
@@ -33,7 +32,7 @@ def sign_ins(here: Here) -> None:
 
 
 @command(app, "invite", calls=("invite_member",), page=f"{PAGE} → Invite member")
-def invite(here: Here, email: Annotated[str, typer.Argument(help="Who is invited.")], role: Role = "operator") -> None:
+def invite(here: Here, email: Annotated[str, Argument(help="Who is invited.")], role: Role = "operator") -> None:
     """Invite an address; the link's secret is printed this once and sent to nobody."""
     # Typed as an argument of `accept`: one that began with a dash would be taken for an option.
     secret = secrets.token_hex(32)
@@ -58,28 +57,26 @@ def invitations(here: Here) -> None:
 @command(app, "accept", calls=("accept_invitation",), page="The link of an invitation")
 def accept(
     here: Here,
-    invitation: Annotated[str, typer.Argument(help="The invitation's id.")],
-    secret: Annotated[str, typer.Argument(help="The secret of its link.")],
+    invitation: Annotated[str, Argument(help="The invitation's id.")],
+    secret: Annotated[str, Argument(help="The secret of its link.")],
 ) -> None:
     """Accept an invitation to the address that you are signed in with."""
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    done = here.api.call("accept_invitation", invitation=invitation, token_hash=digest)
-    here.printer.result(done, lambda _: "Accepted. `runyard orgs list` shows it.")
+    here.do("accept_invitation", "Accepted. `runyard orgs list` shows it.", invitation=invitation, token_hash=digest)
 
 
 @command(app, "revoke", calls=("revoke_invitation",), page=f"{PAGE} → Withdraw invitation")
-def revoke(here: Here, invitation: Annotated[str, typer.Argument(help="The invitation's id, or its address.")]) -> None:
+def revoke(here: Here, invitation: Annotated[str, Argument(help="The invitation's id, or its address.")]) -> None:
     """Withdraw an invitation."""
     number = _invitation(here, invitation)
-    here.printer.result(here.api.call("revoke_invitation", invitation=number), lambda _: f"Withdrew {invitation}")
+    here.do("revoke_invitation", lambda _: f"Withdrew {invitation}", invitation=number)
 
 
 @command(app, "role", calls=("set_member_role",), page=f"{PAGE} → Role")
-def change_role(here: Here, member: Member, role: Annotated[str, typer.Argument(help="The new role.")]) -> None:
+def change_role(here: Here, member: Member, role: Annotated[str, Argument(help="The new role.")]) -> None:
     """Change a member's role."""
     row = here.org.member(member)
-    after = here.api.call("set_member_role", org=here.org.id, user=row["user_id"], role=role)
-    here.printer.result(after, lambda _: f"{row['email']}  {role}")
+    here.do("set_member_role", lambda _: f"{row['email']}  {role}", org=here.org.id, user=row["user_id"], role=role)
 
 
 @command(app, "remove", calls=("remove_member",), page=f"{PAGE} → Remove")
@@ -87,8 +84,7 @@ def remove(here: Here, member: Member, yes: Yes = False) -> None:
     """Remove a member; everybody may leave."""
     row = here.org.member(member)
     here.confirm(f"Remove {row['email']} from {here.org.slug}?", yes)
-    done = here.api.call("remove_member", org=here.org.id, user=row["user_id"])
-    here.printer.result(done, lambda _: f"Removed {row['email']}")
+    here.do("remove_member", lambda _: f"Removed {row['email']}", org=here.org.id, user=row["user_id"])
     if not here.printer.as_json:
         say("Their logins elsewhere are not touched.")
 

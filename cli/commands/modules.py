@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
@@ -20,6 +20,7 @@ from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, with_variables, write_toml
 from cli.modules.on_runner import create_on_runner, read_on_runner
 from cli.modules.repository import GIT_URL, open_repository
+from cli.options import ModuleName, Yes, pairs
 from cli.output import say
 from wire.cloud_block import cloud_block, host_block
 
@@ -27,17 +28,12 @@ app = new_app("Modules, their files and outputs.")
 # Its former place; `runyard state` is the one that people are shown.
 app.add_typer(state.app, name="state", hidden=True)
 
-Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Places = Annotated[
     list[str],
-    typer.Argument(
-        metavar="PLACE…", help="A folder of code, the address of a git repository, or TOML files of modules."
-    ),
+    Argument(metavar="PLACE…", help="A folder of code, the address of a git repository, or TOML files of modules."),
 ]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
+    list[str] | None, Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.')
 ]
 READERS = "Module → Output access"
 COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status", "drift_since")
@@ -50,8 +46,8 @@ SHOWN = (
 @command(app, "list", page="Modules")
 def list_modules(
     here: Here,
-    group: Annotated[str | None, typer.Option("--group", help="At and below this path.")] = None,
-    drift: Annotated[bool, typer.Option("--drift", help="Only those with drift.")] = False,
+    group: Annotated[str | None, Option("--group", help="At and below this path.")] = None,
+    drift: Annotated[bool, Option("--drift", help="Only those with drift.")] = False,
 ) -> None:
     """List the modules with their newest jobs."""
     last = {row["module_id"]: row for row in here.api.all_rows("last_jobs", org_id=f"eq.{here.org.id}", order="path")}
@@ -67,7 +63,7 @@ def list_modules(
 
 
 @command(app, "show", page="Module")
-def show(here: Here, module: Module) -> None:
+def show(here: Here, module: ModuleName) -> None:
     """Show one module."""
     here.printer.row(_module(here, module), SHOWN)
 
@@ -84,13 +80,13 @@ def cloud_block_of(here: Here, module: Module) -> None:
 @command(app, "create", calls=("create_module",), page="Modules → Create module")
 def create(
     here: Here,
-    path: Annotated[str, typer.Argument(help="Where it will be: group/name; missing groups are created.")],
+    path: Annotated[str, Argument(help="Where it will be: group/name; missing groups are created.")],
     folder: Annotated[
-        Path | None, typer.Option("--from", help="A folder whose *.tf, *.tf.json and *.yaml become its inline files.")
+        Path | None, Option("--from", help="A folder whose *.tf, *.tf.json and *.yaml become its inline files.")
     ] = None,
-    git: Annotated[str | None, typer.Option("--git", help="A repository that its files come from.")] = None,
-    ref: Annotated[str | None, typer.Option("--ref", help="With --git: branch, tag or commit.")] = None,
-    subfolder: Annotated[str | None, typer.Option("--subfolder", help="With --git: the folder in it.")] = None,
+    git: Annotated[str | None, Option("--git", help="A repository that its files come from.")] = None,
+    ref: Annotated[str | None, Option("--ref", help="With --git: branch, tag or commit.")] = None,
+    subfolder: Annotated[str | None, Option("--subfolder", help="With --git: the folder in it.")] = None,
     settings: Settings = None,
 ) -> None:
     """Create a module."""
@@ -100,7 +96,7 @@ def create(
 
 
 @command(app, "edit", calls=("update_module",), page="Module → Edit")
-def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False) -> None:
+def edit(here: Here, module: ModuleName, settings: Settings = None, yes: Yes = False) -> None:
     """Change a module: the fields that --set names, or in your editor as the file that `export` writes."""
     row = _module(here, module)
     before = document_of(here.org, row)
@@ -117,15 +113,11 @@ def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False
 def import_modules(
     here: Here,
     places: Places,
-    group: Annotated[str | None, typer.Option("--group", help="Where they will be; the repository's name.")] = None,
-    ref: Annotated[str | None, typer.Option("--ref", help="Branch, tag or commit that runners fetch.")] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", help="tofu or terraform, if the code does not show.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that can come, without a question which.")] = False,
-    on_runner: Annotated[
-        bool, typer.Option("--on-runner", help="A runner reads it, with its own credentials.")
-    ] = False,
+    group: Annotated[str | None, Option("--group", help="Where they will be; the repository's name.")] = None,
+    ref: Annotated[str | None, Option("--ref", help="Branch, tag or commit that runners fetch.")] = None,
+    engine: Annotated[str | None, Option("--engine", help="tofu or terraform, if the code does not show.")] = None,
+    every: Annotated[bool, Option("--all", help="All that can come, without a question which.")] = False,
+    on_runner: Annotated[bool, Option("--on-runner", help="A runner reads it, with its own credentials.")] = False,
     yes: Yes = False,
 ) -> None:
     """Create modules from a repository's root modules, or from files that `export` wrote; nothing is planned or applied."""
@@ -150,10 +142,8 @@ def import_modules(
 @command(app, "export", page="Module")
 def export(
     here: Here,
-    modules: Annotated[
-        list[str] | None, typer.Argument(metavar="MODULE…", help="All of them if none is named.")
-    ] = None,
-    folder: Annotated[Path | None, typer.Option("--to", help="Write a file for each below this folder.")] = None,
+    modules: Annotated[list[str] | None, Argument(metavar="MODULE…", help="All of them if none is named.")] = None,
+    folder: Annotated[Path | None, Option("--to", help="Write a file for each below this folder.")] = None,
 ) -> None:
     """Write modules as TOML files, which `import` reads."""
     rows = [here.org.module(each) for each in modules] if modules else here.org.modules()
@@ -173,16 +163,15 @@ def export(
 
 
 @command(app, "delete", calls=("delete_module",), page="Module → Delete")
-def delete(here: Here, module: Module, yes: Yes = False) -> None:
+def delete(here: Here, module: ModuleName, yes: Yes = False) -> None:
     """Remove a module from the tree; what it created in the world stays."""
     row = here.org.module(module)
     here.confirm(f"Remove {row['path']}? Its resources in the cloud stay.", yes)
-    after = here.api.call("delete_module", module=row["id"], confirm_name=row["name"])
-    here.printer.result(after, lambda done: f"Removed {done['path']}")
+    here.do("delete_module", "Removed {path}", module=row["id"], confirm_name=row["name"])
 
 
 @command(app, "grants", page=READERS)
-def grants(here: Here, module: Module) -> None:
+def grants(here: Here, module: ModuleName) -> None:
     """List which modules' jobs may read this module's outputs."""
     row = here.org.module(module)
     paths = {each["id"]: each["path"] for each in here.org.modules()}
@@ -192,13 +181,13 @@ def grants(here: Here, module: Module) -> None:
 
 
 @command(app, "grant", calls=("grant_outputs",), page=READERS)
-def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that reads.")]) -> None:
+def grant(here: Here, module: ModuleName, to: Annotated[str, Option("--to", help="The module that reads.")]) -> None:
     """Grant another module's jobs access to this module's outputs (terraform_remote_state)."""
     _decide(here, "grant_outputs", module, to, "may read the outputs of")
 
 
 @command(app, "ungrant", calls=("revoke_outputs",), page=READERS)
-def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
+def ungrant(here: Here, module: ModuleName, to: Annotated[str, Option("--to", help="The module that read.")]) -> None:
     """Revoke another module's access to this module's outputs, at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
 
@@ -214,7 +203,7 @@ def _decide(here: Here, function: str, module: str, reader: str, words: str) -> 
 
 @command(app, "outputs", page="Module → Outputs")
 def outputs(
-    here: Here, module: Module, name: Annotated[str | None, typer.Argument(help="Only this one's value.")] = None
+    here: Here, module: ModuleName, name: Annotated[str | None, Argument(help="Only this one's value.")] = None
 ) -> None:
     """Show the outputs that the newest job read; secrets are masked."""
     row = here.org.module(module)
@@ -231,19 +220,18 @@ def outputs(
 
 @command(app, "lock", calls=("lock_module",), page="Module → Lock")
 def lock_module(
-    here: Here, module: Module, reason: Annotated[str, typer.Option("--reason", help="Shown to anyone who is refused.")]
+    here: Here, module: ModuleName, reason: Annotated[str, Option("--reason", help="Shown to anyone who is refused.")]
 ) -> None:
     """Lock a module: nothing is applied or destroyed until it is unlocked."""
     row = here.org.module(module)
-    done = here.api.call("lock_module", module=row["id"], reason=reason)
-    here.printer.result(done, lambda said: f"Locked {row['path']}: {said['reason']}")
+    here.do("lock_module", lambda said: f"Locked {row['path']}: {said['reason']}", module=row["id"], reason=reason)
 
 
 @command(app, "unlock", calls=("unlock_module",), page="Module → Unlock")
-def unlock_module(here: Here, module: Module) -> None:
+def unlock_module(here: Here, module: ModuleName) -> None:
     """Take a member's lock off a module."""
     row = here.org.module(module)
-    here.printer.result(here.api.call("unlock_module", module=row["id"]), lambda _: f"Unlocked {row['path']}.")
+    here.do("unlock_module", lambda _: f"Unlocked {row['path']}.", module=row["id"])
 
 
 def _bring(
@@ -307,16 +295,14 @@ def _edited(before: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(texts: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in texts or ():
-        name, is_pair, value = text.partition("=")
-        if not is_pair or not name:
-            raise Usage(f'"{text}" is not FIELD=VALUE.')
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
+    return {name: _value(text) for name, text in pairs(texts).items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _source(folder: Path | None, git: str | None, ref: str | None, subfolder: str | None) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 import sys
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import Usage
+from cli.options import Yes, given, with_id
 
 app = new_app("Which events go where, and what became of each message.")
-Rule = Annotated[str, typer.Argument(metavar="RULE", help="Its id, or as much of its beginning as is needed.")]
-Events = Annotated[list[str] | None, typer.Option("--event", help="Such as job.failed; may be given several times.")]
-Group = Annotated[str | None, typer.Option("--group", help="Only what concerns this group or module.")]
-Secret = Annotated[bool, typer.Option("--secret", help="Read what messages are signed with from standard input.")]
+Rule = Annotated[str, Argument(metavar="RULE", help="Its id, or as much of its beginning as is needed.")]
+Events = Annotated[list[str] | None, Option("--event", help="Such as job.failed; may be given several times.")]
+Group = Annotated[str | None, Option("--group", help="Only what concerns this group or module.")]
+Secret = Annotated[bool, Option("--secret", help="Read what messages are signed with from standard input.")]
 PAGE = "Settings → Notifications"
 COLUMNS = ("id", "is_on", "events", "channel", "address_hint", "path", "last")
 NOTIFY = "/functions/v1/notify"
@@ -30,39 +31,36 @@ def list_rules(here: Here) -> None:
 @command(app, "create", calls=("create_notification_rule",), page=f"{PAGE} → Create rule")
 def create(
     here: Here,
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="webhook, slack, teams or mail.")],
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Kept encrypted; - reads it from standard input.")],
+    channel: Annotated[str, Argument(metavar="CHANNEL", help="webhook, slack, teams or mail.")],
+    address: Annotated[str, Argument(metavar="ADDRESS", help="Kept encrypted; - reads it from standard input.")],
     events: Events = None,
     group: Group = None,
     secret: Secret = False,
 ) -> None:
     """Send these events to an address."""
-    given = sys.stdin.readline().strip() if address == "-" else address
+    where = sys.stdin.readline().strip() if address == "-" else address
     spec = {"channel": channel, "events": events or [], "path": group or ""}
-    sealed = _seal(here, channel, given, _secret(secret))
-    made = here.api.call("create_notification_rule", org=here.org.id, spec=spec | sealed)
-    here.printer.result(made, _sentence)
+    sealed = _seal(here, channel, where, _secret(secret))
+    here.do("create_notification_rule", _sentence, org=here.org.id, spec=spec | sealed)
 
 
 @command(app, "set", calls=("update_notification_rule",), page=f"{PAGE} → Edit")
 def set_rule(
     here: Here,
     rule: Rule,
-    address: Annotated[str | None, typer.Option("--address", help="Another address; - reads it.")] = None,
+    address: Annotated[str | None, Option("--address", help="Another address; - reads it.")] = None,
     events: Events = None,
     group: Group = None,
     secret: Secret = False,
-    is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether it sends.")] = None,
+    is_on: Annotated[bool | None, Option("--on/--off", help="Whether it sends.")] = None,
 ) -> None:
     """Change what is named."""
     found = _find(here, rule)
-    given = sys.stdin.readline().strip() if address == "-" else address
-    changed = {"events": events, "path": group, "is_on": is_on}
-    spec: dict[str, Any] = {name: value for name, value in changed.items() if value is not None}
-    if given or secret:
-        spec |= _seal(here, found["channel"], given, _secret(secret))
-    after = here.api.call("update_notification_rule", rule=found["id"], spec=spec)
-    here.printer.result(after, _sentence)
+    where = sys.stdin.readline().strip() if address == "-" else address
+    spec = given(events=events, path=group, is_on=is_on)
+    if where or secret:
+        spec |= _seal(here, found["channel"], where, _secret(secret))
+    here.do("update_notification_rule", _sentence, rule=found["id"], spec=spec)
 
 
 @command(app, "test", calls=("test_notification_rule",), page=f"{PAGE} → Send test")
@@ -73,19 +71,18 @@ def test(here: Here, rule: Rule) -> None:
 
 
 @command(app, "remove", calls=("remove_notification_rule",), page=f"{PAGE} → Remove")
-def remove(here: Here, rule: Rule, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def remove(here: Here, rule: Rule, yes: Yes = False) -> None:
     """Remove a rule with its address; the log stays."""
     found = _find(here, rule)
     here.confirm(f"Remove the rule {found['channel']} {found['address_hint']}?", yes)
-    gone = here.api.call("remove_notification_rule", rule=found["id"])
-    here.printer.result(gone, lambda row: f"Removed {row['id']}")
+    here.do("remove_notification_rule", "Removed {id}", rule=found["id"])
 
 
 @command(app, "log", calls=("list_deliveries",), page=f"{PAGE} → Deliveries")
 def log(
     here: Here,
-    status: Annotated[str | None, typer.Option("--status", help="pending, delivered, kept or failed.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many.")] = 50,
+    status: Annotated[str | None, Option("--status", help="pending, delivered, kept or failed.")] = None,
+    limit: Annotated[int, Option("--limit", help="How many.")] = 50,
 ) -> None:
     """List the messages, the newest first; `--status kept` is the outbox where nothing sends mail."""
     wanted = status.upper() if status else None
@@ -95,18 +92,15 @@ def log(
 
 
 @command(app, "resend", calls=("redeliver",), page=f"{PAGE} → Deliveries → Send again")
-def resend(here: Here, delivery: Annotated[int, typer.Argument(metavar="DELIVERY", help="Its number.")]) -> None:
+def resend(here: Here, delivery: Annotated[int, Argument(metavar="DELIVERY", help="Its number.")]) -> None:
     """Send a message again, now, with the same event id."""
-    after = here.api.call("redeliver", delivery=delivery)
-    here.printer.result(after, lambda row: f"Delivery {row['id']} is sent again")
+    here.do("redeliver", "Delivery {id} is sent again", delivery=delivery)
 
 
 @command(app, "connect", calls=("set_notifier_url",))
 def connect(
     here: Here,
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The function's; the project's own if left out.")
-    ] = None,
+    url: Annotated[str | None, Argument(metavar="URL", help="The function's; the project's own if left out.")] = None,
 ) -> None:
     """Tell a hosted project where its function is, with SUPABASE_SECRET_KEY; the embedded stack needs none."""
     after = here.operator.call("set_notifier_url", url=url or f"{here.operator.url}{NOTIFY}")
@@ -114,9 +108,8 @@ def connect(
 
 
 def _seal(here: Here, channel: str, address: str | None, secret: str | None) -> dict[str, Any]:
-    body = {"org": here.org.id, "channel": channel, "address": address, "secret": secret}
-    wanted = {name: value for name, value in body.items() if value is not None}
-    return dict(here.api.request("POST", NOTIFY, "notify", wanted))
+    body = given(org=here.org.id, channel=channel, address=address, secret=secret)
+    return dict(here.api.request("POST", NOTIFY, "notify", body))
 
 
 def _secret(is_wanted: bool) -> str | None:
@@ -130,10 +123,7 @@ def _secret(is_wanted: bool) -> str | None:
 
 def _find(here: Here, text: str) -> dict[str, Any]:
     rows = here.api.call("list_notification_rules", org=here.org.id)
-    found = [row for row in rows if row["id"].startswith(text)] if text else []
-    if len(found) != 1:
-        raise NotFound(f'"{text}" is not a rule.', "`runyard notifications list` shows all rules.")
-    return dict(found[0])
+    return with_id(rows, text, "rule", "notifications list")
 
 
 def _sentence(row: dict[str, Any]) -> str:

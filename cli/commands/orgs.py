@@ -3,18 +3,18 @@
 import os
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.client.profiles import profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import Usage
+from cli.options import Yes, given, one_of
 from cli.output import say
 
 app = new_app("Your organisations.")
 SHARED_USE = ("never", "none-fits", "none-available")
 MAKERS = ("everybody", "owners")
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Days = Annotated[int | None, typer.Option("--log-retention-days", help="How long logs are kept.")]
+Days = Annotated[int | None, Option("--log-retention-days", help="How long logs are kept.")]
 
 
 @command(app, "list", calls=("my_organizations",), page="The menu of organisations")
@@ -26,52 +26,45 @@ def list_orgs(here: Here) -> None:
 @command(app, "create", calls=("create_organization",), page="Create organisation")
 def create(
     here: Here,
-    slug: Annotated[str, typer.Argument(help="Short name for addresses and commands.")],
-    name: Annotated[str | None, typer.Option("--name", help="Display name.")] = None,
+    slug: Annotated[str, Argument(help="Short name for addresses and commands.")],
+    name: Annotated[str | None, Option("--name", help="Display name.")] = None,
 ) -> None:
     """Create an organisation; you become its owner."""
-    made = here.api.call("create_organization", name=name or slug, slug=slug)
-    here.printer.result(made, lambda row: f"{row['slug']}  {row['id']}")
+    here.do("create_organization", "{slug}  {id}", name=name or slug, slug=slug)
 
 
 @command(app, "update", calls=("update_organization",), page="Settings → Organisation")
 def update(
     here: Here,
-    name: Annotated[str | None, typer.Option("--name", help="Display name.")] = None,
+    name: Annotated[str | None, Option("--name", help="Display name.")] = None,
     log_retention_days: Days = None,
     own_approvals: Annotated[
-        bool | None,
-        typer.Option("--own-approvals/--no-own-approvals", help="Whether people may approve their own jobs."),
+        bool | None, Option("--own-approvals/--no-own-approvals", help="Whether people may approve their own jobs.")
     ] = None,
 ) -> None:
     """Rename the organisation, change how long logs are kept, or whether people may approve their own jobs."""
-    given = {"name": name, "log_retention_days": log_retention_days, "can_approve_own_jobs": own_approvals}
-    wanted = {field: value for field, value in given.items() if value is not None}
+    wanted = given(name=name, log_retention_days=log_retention_days, can_approve_own_jobs=own_approvals)
     if not wanted:
         raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
-    after = here.api.call("update_organization", org=here.org.id, **wanted)
-    here.printer.result(after, lambda row: f"{row['slug']}  {row['name']}  logs {row['log_retention_days']} days")
+    here.do("update_organization", "{slug}  {name}  logs {log_retention_days} days", org=here.org.id, **wanted)
 
 
 @command(app, "delete", calls=("delete_organization",), page="Settings → Organisation → Delete organisation")
-def delete(here: Here, slug: Annotated[str, typer.Argument(help="Its short name.")], yes: Yes = False) -> None:
+def delete(here: Here, slug: Annotated[str, Argument(help="Its short name.")], yes: Yes = False) -> None:
     """Delete an organisation that has no modules and no runners any more, with its history."""
     from cli.client.organization import find_organization
 
     found = find_organization(here.api, slug)
     here.confirm(f"Delete {found.slug} with its jobs, logs, states and audit log? This cannot be undone.", yes)
-    after = here.api.call("delete_organization", org=found.id, confirm_slug=found.slug)
-    here.printer.result(after, lambda row: f"Deleted {row['slug']}")
+    here.do("delete_organization", "Deleted {slug}", org=found.id, confirm_slug=found.slug)
 
 
 @command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → Organisation")
 def shared_runners(
-    here: Here,
-    use: Annotated[str, typer.Argument(help="never, none-fits (no own runner is set up) or none-available.")],
+    here: Here, use: Annotated[str, Argument(help="never, none-fits (no own runner is set up) or none-available.")]
 ) -> None:
     """Set when shared runners may take the organisation's jobs."""
-    if use not in SHARED_USE:
-        raise Usage(f'"{use}" is not a choice.', f"Choose from {', '.join(SHARED_USE)}.")
+    one_of(use, SHARED_USE, '"{}" is not a choice.')
     after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
     here.printer.result(after, lambda _: f"{here.org.slug}: {use}")
 
@@ -79,20 +72,19 @@ def shared_runners(
 @command(app, "makers", calls=("organization_makers", "set_organization_makers"), page="Create organisation")
 def makers(
     here: Here,
-    who: Annotated[str | None, typer.Argument(help="everybody, or owners (of one); with SUPABASE_SECRET_KEY.")] = None,
+    who: Annotated[str | None, Argument(help="everybody, or owners (of one); with SUPABASE_SECRET_KEY.")] = None,
 ) -> None:
     """Show or set who can create organisations on this installation."""
     if who is None:
-        here.printer.result(here.api.call("organization_makers"), lambda row: str(row["who"]).lower())
+        here.do("organization_makers", lambda row: str(row["who"]).lower())
         return
-    if who not in MAKERS:
-        raise Usage(f'"{who}" is not a choice.', f"Choose from {', '.join(MAKERS)}.")
+    one_of(who, MAKERS, '"{}" is not a choice.')
     after = here.operator.call("set_organization_makers", who=who.upper())
     here.printer.result(after, lambda row: str(row["who"]).lower())
 
 
 @command(app, "use", page="The menu of organisations")
-def use(here: Here, slug: Annotated[str, typer.Argument(help="Its slug.")]) -> None:
+def use(here: Here, slug: Annotated[str, Argument(help="Its slug.")]) -> None:
     """Let this profile's commands act in an organisation unless another is named."""
     from cli.client.organization import find_organization
 
@@ -107,7 +99,7 @@ def use(here: Here, slug: Annotated[str, typer.Argument(help="Its slug.")]) -> N
 
 @command(app, "audit", page="Settings → Audit log")
 def audit(
-    here: Here, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of the newest.")] = 50
+    here: Here, limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many of the newest.")] = 50
 ) -> None:
     """List what people did, the newest first. Admins."""
     rows = here.api.rows("audit_events", org_id=f"eq.{here.org.id}", order="id.desc", limit=str(limit))

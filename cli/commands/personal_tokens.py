@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
+from cli.options import Yes
 from wire.tokens import make_personal_token
 
 app = new_app("Tokens with which your own programs act as you: RUNYARD_TOKEN, or `runyard login --token -`.")
@@ -21,12 +22,10 @@ def list_tokens(here: Here) -> None:
 @command(app, "create", calls=("create_personal_token",), page=f"{PAGE} → Create token")
 def create(
     here: Here,
-    name: Annotated[str, typer.Argument(help="Its name.")],
-    days: Annotated[int, typer.Option(help="Its lifetime, 1 to 365 days.")] = 90,
-    role: Annotated[
-        str | None, typer.Option(help="At most what viewer, planner, approver, operator or admin may.")
-    ] = None,
-    path: Annotated[str, typer.Option(help="The group in which it may do more than read; needs --role.")] = "",
+    name: Annotated[str, Argument(help="Its name.")],
+    days: Annotated[int, Option(help="Its lifetime, 1 to 365 days.")] = 90,
+    role: Annotated[str | None, Option(help="At most what viewer, planner, approver, operator or admin may.")] = None,
+    path: Annotated[str, Option(help="The group in which it may do more than read; needs --role.")] = "",
 ) -> None:
     """Make a token that acts as you, or does less; it is printed this once."""
     token = make_personal_token()
@@ -38,12 +37,12 @@ def create(
 @command(app, "revoke", calls=("revoke_personal_token",), page=f"{PAGE} → Revoke")
 def revoke(
     here: Here,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, as `personal-tokens list` shows it.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    token: Annotated[str, Argument(metavar="TOKEN", help="Its id, as `personal-tokens list` shows it.")],
+    yes: Yes = False,
 ) -> None:
     """Revoke one of your tokens; everything that uses it loses access at once."""
     here.confirm(f"Revoke {token}? Everything that uses it loses access at once.", yes)
-    here.printer.result(here.api.call("revoke_personal_token", token=token), lambda made: f"Revoked {made['name']}")
+    here.do("revoke_personal_token", "Revoked {name}", token=token)
 
 
 def _words(made: dict[str, Any]) -> str:

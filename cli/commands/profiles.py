@@ -3,7 +3,7 @@
 import os
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.client.profiles import profiles_of
 from cli.command import new_app
@@ -14,7 +14,7 @@ COLUMNS = ("name", "current", "email", "url", "organization")
 
 
 @app.command("list")
-def list_profiles(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def list_profiles(as_json: Annotated[bool, Option("--json", help="For programs.")] = False) -> None:
     """List the profiles; tokens are not shown."""
     profiles = profiles_of(os.environ)
     found = [profiles.get(name) for name in profiles.names()]
@@ -32,7 +32,7 @@ def list_profiles(as_json: Annotated[bool, typer.Option("--json", help="For prog
 
 
 @app.command("use")
-def use(name: Annotated[str, typer.Argument(help="The profile's name.")]) -> None:
+def use(name: Annotated[str, Argument(help="The profile's name.")]) -> None:
     """Use another profile from now on."""
     profile = profiles_of(os.environ).use(name)
     say(f"Using {profile.name}: {profile.email} at {profile.url}.")

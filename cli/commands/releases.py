@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import Missing, NotFound
@@ -21,7 +21,7 @@ def list_releases(here: Here) -> None:
 
 
 @command(app, "notes", page="Runners → Releases")
-def notes(here: Here, version: Annotated[str, typer.Argument(help="Such as 1.2.0.")]) -> None:
+def notes(here: Here, version: Annotated[str, Argument(help="Such as 1.2.0.")]) -> None:
     """Print a release's notes."""
     found = here.api.rows("worker_releases", version=f"eq.{version}")
     if not found:
@@ -32,11 +32,11 @@ def notes(here: Here, version: Annotated[str, typer.Argument(help="Such as 1.2.0
 @command(app, "publish", calls=("publish_release",))
 def publish(
     here: Here,
-    version: Annotated[str, typer.Argument(help="Such as 1.2.0.")],
-    channel: Annotated[str, typer.Option(help="stable or beta.")] = "stable",
-    notes_file: Annotated[Path | None, typer.Option("--notes", help="A file with the notes, in Markdown.")] = None,
-    breaking: Annotated[bool, typer.Option("--breaking", help="An administrator should read the notes first.")] = False,
-    artifacts: Annotated[Path | None, typer.Option("--artifacts", help="A JSON file: a list of artifacts.")] = None,
+    version: Annotated[str, Argument(help="Such as 1.2.0.")],
+    channel: Annotated[str, Option(help="stable or beta.")] = "stable",
+    notes_file: Annotated[Path | None, Option("--notes", help="A file with the notes, in Markdown.")] = None,
+    breaking: Annotated[bool, Option("--breaking", help="An administrator should read the notes first.")] = False,
+    artifacts: Annotated[Path | None, Option("--artifacts", help="A JSON file: a list of artifacts.")] = None,
 ) -> None:
     """Publish a release, with the secret key; publishing the same again changes nothing."""
     spec: dict[str, Any] = {"version": version, "channel": channel, "is_breaking": breaking}
@@ -51,8 +51,8 @@ def publish(
 @command(app, "withdraw", calls=("withdraw_release",))
 def withdraw(
     here: Here,
-    version: Annotated[str, typer.Argument(help="Such as 1.2.0.")],
-    reason: Annotated[str, typer.Option(help="Why; shown on the page.")],
+    version: Annotated[str, Argument(help="Such as 1.2.0.")],
+    reason: Annotated[str, Option(help="Why; shown on the page.")],
 ) -> None:
     """Withdraw a release, with the secret key: no runner is updated to it any more."""
     done = here.operator.call("withdraw_release", version=version, reason=reason)

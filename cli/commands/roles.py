@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 
@@ -19,9 +19,9 @@ def list_roles(here: Here) -> None:
 @command(app, "set", calls=("set_role",))
 def set_role(
     here: Here,
-    role: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and hyphens.")],
-    verbs: Annotated[list[str], typer.Argument(metavar="VERB...", help="What it may do, such as job.plan.")],
-    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    role: Annotated[str, Argument(help="Its name: lower-case letters, digits and hyphens.")],
+    verbs: Annotated[list[str], Argument(metavar="VERB...", help="What it may do, such as job.plan.")],
+    description: Annotated[str, Option(help="What it is for.")] = "",
 ) -> None:
     """Create or change a role; you need each of its verbs yourself."""
     made = here.api.call("set_role", org=here.org.id, name=role, verbs=verbs, description=description)
@@ -29,6 +29,6 @@ def set_role(
 
 
 @command(app, "delete", calls=("delete_role",))
-def delete_role(here: Here, role: Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]) -> None:
+def delete_role(here: Here, role: Annotated[str, Argument(metavar="ROLE", help="Its name.")]) -> None:
     """Delete one of the organisation's own roles that nobody has."""
-    here.printer.result(here.api.call("delete_role", org=here.org.id, name=role), lambda row: f"Deleted {row['name']}")
+    here.do("delete_role", "Deleted {name}", org=here.org.id, name=role)

@@ -2,14 +2,15 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.client.organization import is_id
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
+from cli.options import Yes
 
 app = new_app("Updating the outdated runners in waves.")
-Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="Its id; the newest if it is left out.")]
+Rollout = Annotated[str | None, Argument(metavar="ROLLOUT", help="Its id; the newest if it is left out.")]
 COLUMNS = ("id", "version", "status", "wave", "reason", "created_at", "finished_at")
 PAGE = "Runners → Rollout"
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -42,9 +43,7 @@ def resume(here: Here, rollout: Rollout = None) -> None:
 
 
 @command(app, "abort", calls=("abort_rollout",), page=f"{PAGE} → Abort")
-def abort(
-    here: Here, rollout: Rollout = None, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
+def abort(here: Here, rollout: Rollout = None, yes: Yes = False) -> None:
     """End a rollout and cancel its queued jobs; runners that were updated stay updated."""
     here.confirm("End the rollout?", yes)
     _act(here, "abort_rollout", rollout)
@@ -53,12 +52,10 @@ def abort(
 @command(app, "policy", calls=("update_policy", "set_update_policy"), page="Settings → Updates")
 def policy(
     here: Here,
-    mode: Annotated[
-        str | None, typer.Argument(metavar="MODE", help="off, window or now; shows it if left out.")
-    ] = None,
-    days: Annotated[str | None, typer.Option("--days", help="When a window begins, such as sat,sun.")] = None,
-    hours: Annotated[str | None, typer.Option("--hours", help="Such as 02:00-05:00.")] = None,
-    zone: Annotated[str | None, typer.Option("--zone", help="Such as Europe/Lisbon.")] = None,
+    mode: Annotated[str | None, Argument(metavar="MODE", help="off, window or now; shows it if left out.")] = None,
+    days: Annotated[str | None, Option("--days", help="When a window begins, such as sat,sun.")] = None,
+    hours: Annotated[str | None, Option("--hours", help="Such as 02:00-05:00.")] = None,
+    zone: Annotated[str | None, Option("--zone", help="Such as Europe/Lisbon.")] = None,
 ) -> None:
     """Show or set when outdated runners update automatically."""
     spec = _policy(mode, days, hours, zone)
@@ -87,5 +84,4 @@ def _act(here: Here, function: str, rollout: str | None) -> None:
     found = here.api.rows("rollouts", org_id=f"eq.{here.org.id}", order="created_at.desc", limit="1", **wanted)
     if not found or (rollout and not wanted):
         raise NotFound(f"There is no rollout {rollout or ''}".rstrip() + ".", "`runyard rollouts start` begins one.")
-    after = here.api.call(function, rollout=found[0]["id"])
-    here.printer.result(after, lambda row: f"Rollout {row['id']}  {row['status']}")
+    here.do(function, "Rollout {id}  {status}", rollout=found[0]["id"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
@@ -13,6 +14,7 @@ from cli.jobs.follow import ENDS, patiently
 from cli.jobs.keyed import call_keyed
 from cli.jobs.plan import plan_lines
 from cli.jobs.waiting import follow, follow_one, leave
+from cli.options import OnlyRunner, Wait
 from cli.output import say
 from cli.variables.files import given_inputs
 
@@ -20,22 +22,19 @@ app = new_app("Queue a plan, apply, destroy, drift check or output, and follow i
 # The most that one call of the database accepts.
 MOST_AT_ONCE = 1000
 
-Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE…", help="Paths or ids of modules.")]
-Group = Annotated[str | None, typer.Option("--group", help="Every module at and below this path.")]
-Targets = Annotated[list[str] | None, typer.Option("--target", help="Only this resource; may be repeated.")]
-Replace = Annotated[list[str] | None, typer.Option("--replace", help="Replace this resource; may be repeated.")]
-RefreshOnly = Annotated[bool, typer.Option("--refresh-only", help="Only bring the state up to date.")]
-Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
-Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
-AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
+Modules = Annotated[list[str] | None, Argument(metavar="MODULE…", help="Paths or ids of modules.")]
+Group = Annotated[str | None, Option("--group", help="Every module at and below this path.")]
+Targets = Annotated[list[str] | None, Option("--target", help="Only this resource; may be repeated.")]
+Replace = Annotated[list[str] | None, Option("--replace", help="Replace this resource; may be repeated.")]
+RefreshOnly = Annotated[bool, Option("--refresh-only", help="Only bring the state up to date.")]
+Reason = Annotated[str | None, Option("--reason", help="Shown with the job.")]
+AutoApprove = Annotated[bool, Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
 Review = Annotated[
-    bool, typer.Option("--review", help="Plan, and leave it to a person to confirm that plan on the job's page.")
+    bool, Option("--review", help="Plan, and leave it to a person to confirm that plan on the job's page.")
 ]
-Key = Annotated[str | None, typer.Option("--key", help="The same key again queues nothing new (for pipelines).")]
+Key = Annotated[str | None, Option("--key", help="The same key again queues nothing new (for pipelines).")]
 Variables = Annotated[
-    list[str] | None,
-    typer.Option("--var", help="name=value for this job alone; may be repeated. Lists and maps as JSON."),
+    list[str] | None, Option("--var", help="name=value for this job alone; may be repeated. Lists and maps as JSON.")
 ]
 COLUMNS = ("number", "type", "status", "module_path")
 MODULE_FILE = "runyard.toml"
@@ -50,14 +49,14 @@ def plan(
     target: Targets = None,
     replace: Replace = None,
     refresh_only: RefreshOnly = False,
-    destroy: Annotated[bool, typer.Option("--destroy", help="Plan the removal of everything.")] = False,
-    runner: Runner = None,
+    destroy: Annotated[bool, Option("--destroy", help="Plan the removal of everything.")] = False,
+    runner: OnlyRunner = None,
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
     var: Variables = None,
     module: Annotated[
-        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not name it.")
+        str | None, Option("--module", help="Whose code a folder is, if its runyard.toml does not name it.")
     ] = None,
 ) -> None:
     """Show what an apply would do; with `.` what the code on this disk would, before it is pushed."""
@@ -67,7 +66,7 @@ def plan(
     if folders:
         if len(modules or ()) > 1 or group is not None:
             raise Usage("A folder is planned alone.", "Leave out the other modules and --group.")
-        _leave(here, [_plan_folder(here, Path(folders[0]), module, options, key)], wait)
+        _leave(here, [plan_folder(here, Path(folders[0]), module, options, key)], wait)
     else:
         _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
 
@@ -77,11 +76,11 @@ def apply(
     here: Here,
     modules: Modules = None,
     group: Group = None,
-    plan_job: Annotated[str | None, typer.Option("--plan", help="Apply what this finished plan saved.")] = None,
+    plan_job: Annotated[str | None, Option("--plan", help="Apply what this finished plan saved.")] = None,
     target: Targets = None,
     replace: Replace = None,
     refresh_only: RefreshOnly = False,
-    runner: Runner = None,
+    runner: OnlyRunner = None,
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
@@ -109,7 +108,7 @@ def destroy(
     modules: Modules = None,
     group: Group = None,
     target: Targets = None,
-    runner: Runner = None,
+    runner: OnlyRunner = None,
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
@@ -137,7 +136,7 @@ def drift(
     here: Here,
     modules: Modules = None,
     group: Group = None,
-    runner: Runner = None,
+    runner: OnlyRunner = None,
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
@@ -153,7 +152,7 @@ def output(
     here: Here,
     modules: Modules = None,
     group: Group = None,
-    runner: Runner = None,
+    runner: OnlyRunner = None,
     reason: Reason = None,
     key: Key = None,
     wait: Wait = False,
@@ -193,7 +192,8 @@ def _queue(
     return _enqueue(here, kind, _found(here, modules, group), options, key)
 
 
-def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+def plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
+    """Send a folder as a module's code, and queue its plan."""
     import base64
 
     from cli.jobs.folder import pack

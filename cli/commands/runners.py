@@ -2,31 +2,28 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
+from cli.options import RunnerName, Yes, given
 from cli.runners import wording
 from wire.tokens import make_token
 
 app = new_app("Register, list and look after the runners of an organisation.")
 
-Runner = Annotated[str, typer.Argument(metavar="RUNNER", help="The runner's name, or its id.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')]
-Capacity = Annotated[int | None, typer.Option("--capacity", help="Jobs at a time, 1 to 256.")]
+Labels = Annotated[list[str] | None, Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')]
+Capacity = Annotated[int | None, Option("--capacity", help="Jobs at a time, 1 to 256.")]
 Types = Annotated[
-    list[str] | None, typer.Option("--accept", help="A type of job that it takes, such as PLAN; may be repeated.")
+    list[str] | None, Option("--accept", help="A type of job that it takes, such as PLAN; may be repeated.")
 ]
 Account = Annotated[
-    str | None, typer.Option("--service-account", help="Name, client id or id of the account it signs in with.")
+    str | None, Option("--service-account", help="Name, client id or id of the account it signs in with.")
 ]
-AllModules = Annotated[
-    bool | None, typer.Option("--all-modules/--no-all-modules", help="Whether it serves every module.")
-]
+AllModules = Annotated[bool | None, Option("--all-modules/--no-all-modules", help="Whether it serves every module.")]
 Several = Annotated[
-    bool | None, typer.Option("--several-instances/--one-instance", help="Whether many processes may be one runner.")
+    bool | None, Option("--several-instances/--one-instance", help="Whether many processes may be one runner.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")
 SHOWN = (
     "name", "type", "status", "status_reason", "version", "capacity", "labels", "accepted_job_types", "is_assigned_to_all_modules",
@@ -42,7 +39,7 @@ def list_runners(here: Here) -> None:
 
 
 @command(app, "show", page="Runner")
-def show(here: Here, name: Runner) -> None:
+def show(here: Here, name: RunnerName) -> None:
     """Show one runner, what it serves, and its connected processes."""
     row = here.org.runner(name)
     paths = here.api.all_rows("worker_assignments", worker_id=f"eq.{row['id']}", order="path", select="path")
@@ -67,20 +64,20 @@ def load(here: Here) -> None:
 
 
 @command(app, "figures", calls=("fleet_figures",), page="Figures")
-def figures(here: Here, hours: Annotated[int, typer.Option(help="1, 24 or 168.")] = 24) -> None:
+def figures(here: Here, hours: Annotated[int, Option(help="1, 24 or 168.")] = 24) -> None:
     """Show waits, utilisation, throughput and pass rate, and where jobs waited longest."""
     here.printer.document(here.api.call("fleet_figures", org=here.org.id, hours=hours))
 
 
 @command(app, "stats", calls=("fleet_stats",), page="Runners → Statistics")
-def stats(here: Here, hours: Annotated[int, typer.Option(min=1, max=168, help="How far back.")] = 24) -> None:
+def stats(here: Here, hours: Annotated[int, Option(min=1, max=168, help="How far back.")] = 24) -> None:
     """Print queue wait, throughput, pass rate and utilisation per hour, as JSON."""
     here.printer.document(here.api.call("fleet_stats", org=here.org.id, hours=hours))
 
 
 @command(app, "history", calls=("worker_history",), page="Runner → History")
 def history(
-    here: Here, name: Runner, hours: Annotated[int, typer.Option(min=1, max=168, help="How far back.")] = 24
+    here: Here, name: RunnerName, hours: Annotated[int, Option(min=1, max=168, help="How far back.")] = 24
 ) -> None:
     """Print a runner's quarters of an hour, as JSON."""
     here.printer.document(here.api.call("worker_history", worker=here.org.runner(name)["id"], hours=hours))
@@ -89,9 +86,9 @@ def history(
 @command(app, "register", calls=("register_worker",), page="Runners → Add runner")
 def register(
     here: Here,
-    name: Annotated[str, typer.Argument(help="A name that no other runner of the organisation has.")],
+    name: Annotated[str, Argument(help="A name that no other runner of the organisation has.")],
     assign: Annotated[
-        list[str] | None, typer.Option("--assign", help="A group or module that it serves; may be repeated.")
+        list[str] | None, Option("--assign", help="A group or module that it serves; may be repeated.")
     ] = None,
     label: Labels = None,
     capacity: Capacity = None,
@@ -100,7 +97,7 @@ def register(
     all_modules: AllModules = None,
     several_instances: Several = None,
     token: Annotated[
-        bool, typer.Option("--token/--no-token", help="--no-token: it signs in with its service account only.")
+        bool, Option("--token/--no-token", help="--no-token: it signs in with its service account only.")
     ] = True,
 ) -> None:
     """Register a self-hosted runner; its id and token are printed, the token this once."""
@@ -123,17 +120,15 @@ def register(
 @command(app, "update", calls=("update_worker",), page="Runner → Edit")
 def update(
     here: Here,
-    name: Runner,
-    new_name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
+    name: RunnerName,
+    new_name: Annotated[str | None, Option("--name", help="Another name.")] = None,
     label: Labels = None,
-    no_labels: Annotated[bool, typer.Option("--no-labels", help="Remove all labels.")] = False,
+    no_labels: Annotated[bool, Option("--no-labels", help="Remove all labels.")] = False,
     capacity: Capacity = None,
     accept: Types = None,
-    accept_all: Annotated[bool, typer.Option("--accept-all", help="Take every type of job.")] = False,
+    accept_all: Annotated[bool, Option("--accept-all", help="Take every type of job.")] = False,
     service_account: Account = None,
-    no_service_account: Annotated[
-        bool, typer.Option("--no-service-account", help="Sign in with its token again.")
-    ] = False,
+    no_service_account: Annotated[bool, Option("--no-service-account", help="Sign in with its token again.")] = False,
     all_modules: AllModules = None,
     several_instances: Several = None,
 ) -> None:
@@ -150,9 +145,9 @@ def update(
 @command(app, "assign", calls=("assign_worker", "unassign_worker"), page="Runner → Assignments")
 def assign_path(
     here: Here,
-    name: Runner,
-    path: Annotated[str, typer.Argument(help='A group or module, such as platform/network; "" is all modules.')],
-    take_away: Annotated[bool, typer.Option("--remove", help="Remove the assignment instead.")] = False,
+    name: RunnerName,
+    path: Annotated[str, Argument(help='A group or module, such as platform/network; "" is all modules.')],
+    take_away: Annotated[bool, Option("--remove", help="Remove the assignment instead.")] = False,
 ) -> None:
     """Assign a runner to a module, or to all below a group."""
     _act(here, "unassign_worker" if take_away else "assign_worker", name, path=path)
@@ -161,27 +156,27 @@ def assign_path(
 @command(app, "drain", calls=("drain_worker",), page="Runner → Drain")
 def drain(
     here: Here,
-    name: Runner,
-    reason: Annotated[str | None, typer.Option(help="Shown with the runner until it is resumed.")] = None,
+    name: RunnerName,
+    reason: Annotated[str | None, Option(help="Shown with the runner until it is resumed.")] = None,
 ) -> None:
     """Drain a runner: it finishes its jobs and takes no new ones."""
     _act(here, "drain_worker", name, reason=reason)
 
 
 @command(app, "resume", calls=("resume_worker",), page="Runner → Resume")
-def resume(here: Here, name: Runner) -> None:
+def resume(here: Here, name: RunnerName) -> None:
     """Resume a drained runner."""
     _act(here, "resume_worker", name)
 
 
 @command(app, "disable", calls=("set_worker_disabled",), page="Runner → Disable")
-def disable(here: Here, name: Runner) -> None:
+def disable(here: Here, name: RunnerName) -> None:
     """Give a runner no new jobs; it stays connected."""
     _act(here, "set_worker_disabled", name, disabled=True)
 
 
 @command(app, "enable", calls=("set_worker_disabled",), page="Runner → Enable")
-def enable(here: Here, name: Runner) -> None:
+def enable(here: Here, name: RunnerName) -> None:
     """Give a disabled runner jobs again."""
     _act(here, "set_worker_disabled", name, disabled=False)
 
@@ -189,23 +184,19 @@ def enable(here: Here, name: Runner) -> None:
 @command(app, "rotate", calls=("rotate_worker_token",), page="Runner → Tokens → Rotate")
 def rotate(
     here: Here,
-    name: Runner,
-    overlap: Annotated[int, typer.Option(help="Seconds for which the old token still works.")] = 86400,
+    name: RunnerName,
+    overlap: Annotated[int, Option(help="Seconds for which the old token still works.")] = 86400,
 ) -> None:
     """Give a runner a new token, printed this once."""
     row, token = here.org.runner(name), make_token()
     here.api.call(
-        "rotate_worker_token",
-        worker=row["id"],
-        token_hash=token.hash,
-        token_hint=token.hint,
-        overlap_seconds=overlap,
+        "rotate_worker_token", worker=row["id"], token_hash=token.hash, token_hint=token.hint, overlap_seconds=overlap
     )
     here.printer.result({**row, "token": token.text}, wording.credentials)
 
 
 @command(app, "remove", calls=("remove_worker", "remove_cloud_worker"), page="Runner → Remove")
-def remove(here: Here, name: Runner, yes: Yes = False) -> None:
+def remove(here: Here, name: RunnerName, yes: Yes = False) -> None:
     """Remove a runner; of a cloud-hosted one its parts in the cloud, too, by a job."""
     row = here.org.runner(name)
     if row["type"] == CLOUD:
@@ -220,10 +211,8 @@ def remove(here: Here, name: Runner, yes: Yes = False) -> None:
 @command(app, "upgrade", calls=("update_one_worker",), page="Runner → Update")
 def upgrade(
     here: Here,
-    name: Runner,
-    version: Annotated[
-        str | None, typer.Option("--version", help="Another release than the newest stable one.")
-    ] = None,
+    name: RunnerName,
+    version: Annotated[str | None, Option("--version", help="Another release than the newest stable one.")] = None,
 ) -> None:
     """Queue the update of one runner to the newest stable release, or to a named one."""
     job = here.api.call("update_one_worker", worker=here.org.runner(name)["id"], version=version)
@@ -246,12 +235,11 @@ def _options(
     all_modules: bool | None,
     several: bool | None,
 ) -> dict[str, Any]:
-    given = {
-        "name": name,
-        "labels": labels,
-        "capacity": capacity,
-        "accepted_job_types": types,
-        "is_assigned_to_all_modules": all_modules,
-        "allow_multiple_instances": several,
-    }
-    return {key: value for key, value in given.items() if value is not None and value != []}
+    return given(
+        name=name,
+        labels=labels or None,
+        capacity=capacity,
+        accepted_job_types=types or None,
+        is_assigned_to_all_modules=all_modules,
+        allow_multiple_instances=several,
+    )

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import Usage
+from cli.options import Yes, given, with_id
 
 app = new_app("Jobs that start on a schedule.")
-Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id, or as much of its beginning as is needed.")]
-Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
-Cron = Annotated[str, typer.Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]
-Zone = Annotated[str, typer.Option("--zone", help="Such as Europe/Lisbon.")]
+Schedule = Annotated[str, Argument(metavar="SCHEDULE", help="Its id, or as much of its beginning as is needed.")]
+Target = Annotated[str, Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
+Cron = Annotated[str, Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]
+Zone = Annotated[str, Option("--zone", help="Such as Europe/Lisbon.")]
 PAGE = "Settings → Triggers"
 COLUMNS = ("id", "is_on", "type", "path", "words", "zone", "next_local", "last_result")
 
@@ -19,7 +20,7 @@ COLUMNS = ("id", "is_on", "type", "path", "words", "zone", "next_local", "last_r
 @command(app, "list", calls=("list_schedules",), page=PAGE)
 def list_schedules(
     here: Here,
-    path: Annotated[str | None, typer.Option("--path", help="Those of this module or group, and above it.")] = None,
+    path: Annotated[str | None, Option("--path", help="Those of this module or group, and above it.")] = None,
 ) -> None:
     """List the schedules: when each is next due, and how its last run went."""
     rows = here.api.call("list_schedules", org=here.org.id, path=path)
@@ -29,41 +30,38 @@ def list_schedules(
 @command(app, "preview", calls=("preview_schedule",), page=f"{PAGE} → Create schedule")
 def preview(here: Here, cron: Cron, zone: Zone = "UTC") -> None:
     """Show in words when that is, and the next five times."""
-    here.printer.result(here.api.call("preview_schedule", org=here.org.id, cron=cron, zone=zone), _times)
+    here.do("preview_schedule", _times, org=here.org.id, cron=cron, zone=zone)
 
 
 @command(app, "create", calls=("create_schedule",), page=f"{PAGE} → Create schedule")
 def create(
     here: Here,
-    operation: Annotated[str, typer.Argument(metavar="OPERATION", help="drift, plan, apply or destroy.")],
+    operation: Annotated[str, Argument(metavar="OPERATION", help="drift, plan, apply or destroy.")],
     path: Target,
     cron: Cron,
     zone: Zone = "UTC",
 ) -> None:
     """Start jobs for a module, or for all modules below a group, at these times."""
     spec = {"type": _operation(operation), "path": path.strip("/"), "cron": cron, "zone": zone}
-    here.printer.result(here.api.call("create_schedule", org=here.org.id, spec=spec), _sentence)
+    here.do("create_schedule", _sentence, org=here.org.id, spec=spec)
 
 
 @command(app, "set", calls=("update_schedule",), page=f"{PAGE} → Edit")
 def set_schedule(
     here: Here,
     schedule: Schedule,
-    cron: Annotated[str | None, typer.Option("--cron", help="When.")] = None,
-    zone: Annotated[str | None, typer.Option("--zone", help="Such as Europe/Lisbon.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="Another module or group.")] = None,
-    operation: Annotated[str | None, typer.Option("--operation", help="drift, plan, apply or destroy.")] = None,
+    cron: Annotated[str | None, Option("--cron", help="When.")] = None,
+    zone: Annotated[str | None, Option("--zone", help="Such as Europe/Lisbon.")] = None,
+    path: Annotated[str | None, Option("--path", help="Another module or group.")] = None,
+    operation: Annotated[str | None, Option("--operation", help="drift, plan, apply or destroy.")] = None,
 ) -> None:
     """Change what is named."""
     kind = _operation(operation) if operation else None
-    given = {"cron": cron, "zone": zone, "path": path, "type": kind}
-    _update(here, schedule, {name: value for name, value in given.items() if value is not None})
+    _update(here, schedule, given(cron=cron, zone=zone, path=path, type=kind))
 
 
 @command(app, "off", calls=("update_schedule",), page=f"{PAGE} → Off")
-def off(
-    here: Here, schedule: Schedule, reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None
-) -> None:
+def off(here: Here, schedule: Schedule, reason: Annotated[str | None, Option("--reason", help="Why.")] = None) -> None:
     """Turn it off until it is turned on again."""
     _update(here, schedule, {"is_on": False, "reason": reason})
 
@@ -77,32 +75,23 @@ def on(here: Here, schedule: Schedule) -> None:
 @command(app, "run", calls=("run_schedule",), page=f"{PAGE} → Run now")
 def run(here: Here, schedule: Schedule) -> None:
     """Run it now; its next time stays as it is."""
-    made = here.api.call("run_schedule", schedule=_find(here, schedule)["id"])
-    here.printer.result(made, lambda row: f"Set {row['id']}  {row['total']} jobs")
+    here.do("run_schedule", "Set {id}  {total} jobs", schedule=_find(here, schedule)["id"])
 
 
 @command(app, "remove", calls=("remove_schedule",), page=f"{PAGE} → Remove")
-def remove(
-    here: Here, schedule: Schedule, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
+def remove(here: Here, schedule: Schedule, yes: Yes = False) -> None:
     """Remove a schedule; its jobs stay."""
     found = _find(here, schedule)
     here.confirm(f"Remove the schedule of {found['path'] or 'all modules'}?", yes)
-    gone = here.api.call("remove_schedule", schedule=found["id"])
-    here.printer.result(gone, lambda row: f"Removed {row['id']}")
+    here.do("remove_schedule", "Removed {id}", schedule=found["id"])
 
 
 def _update(here: Here, schedule: str, spec: dict[str, Any]) -> None:
-    after = here.api.call("update_schedule", schedule=_find(here, schedule)["id"], spec=spec)
-    here.printer.result(after, _sentence)
+    here.do("update_schedule", _sentence, schedule=_find(here, schedule)["id"], spec=spec)
 
 
 def _find(here: Here, text: str) -> dict[str, Any]:
-    rows = here.api.call("list_schedules", org=here.org.id)
-    found = [row for row in rows if row["id"].startswith(text)] if text else []
-    if len(found) != 1:
-        raise NotFound(f'"{text}" is not a schedule.', "`runyard schedules list` shows all schedules.")
-    return dict(found[0])
+    return with_id(here.api.call("list_schedules", org=here.org.id), text, "schedule", "schedules list")
 
 
 def _operation(text: str) -> str:

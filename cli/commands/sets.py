@@ -4,19 +4,20 @@ import time
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import ExitCode, NotFound
+from cli.errors import ExitCode
 from cli.jobs.follow import patiently
 from cli.jobs.keyed import call_keyed
+from cli.options import Yes, with_id
 from cli.output import say
 
 app = new_app("Many jobs as one thing.")
-Path = Annotated[str, typer.Argument(metavar="PATH", help='A group, such as platform/network; "" is all modules.')]
-Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newest if it is left out.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
-Key = Annotated[str | None, typer.Option("--key", help="A second request with it starts nothing new.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Path = Annotated[str, Argument(metavar="PATH", help='A group, such as platform/network; "" is all modules.')]
+Set = Annotated[str | None, Argument(metavar="SET", help="Its id; the newest if it is left out.")]
+Wait = Annotated[bool, Option("--wait", help="Until all are done; exits with 20 if some failed.")]
+Key = Annotated[str | None, Option("--key", help="A second request with it starts nothing new.")]
 PAGE = "Modules → Group"
 POLL_EVERY_SECONDS = 2.0
 WORDS = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy all"}
@@ -49,7 +50,7 @@ def drift(here: Here, path: Path, wait: Wait = False, key: Key = None) -> None:
 
 
 @command(app, "sets", calls=("list_sets",), page=PAGE)
-def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of this group alone.")] = None) -> None:
+def sets(here: Here, path: Annotated[str | None, Option("--path", help="Of this group alone.")] = None) -> None:
     """List the sets of jobs, the running ones first."""
     rows = here.api.call("list_sets", org=here.org.id, path=path)
     columns = ("id", "type", "path", "status", "done", "total", "failed", "created_by_label", "created_at")
@@ -75,7 +76,7 @@ def confirm(
     here: Here,
     made: Set = None,
     module: Annotated[
-        list[str] | None, typer.Option("--module", metavar="PATH", help="Of this module; may be repeated.")
+        list[str] | None, Option("--module", metavar="PATH", help="Of this module; may be repeated.")
     ] = None,
     wait: Wait = False,
     yes: Yes = False,
@@ -97,13 +98,13 @@ def confirm(
 @command(app, "why", calls=("explain_set",), page=PAGE)
 def why(here: Here, made: Set = None) -> None:
     """Show which modules of a set wait for which, and which were left out."""
-    here.printer.result(here.api.call("explain_set", set=_find(here, made)), explanation)
+    here.do("explain_set", explanation, set=_find(here, made))
 
 
 @command(app, "cancel", calls=("cancel_set",), page=f"{PAGE} → Cancel the rest")
 def cancel(here: Here, made: Set = None) -> None:
     """Cancel what waits of a set; what runs, finishes."""
-    here.printer.result(here.api.call("cancel_set", set=_find(here, made)), sentence)
+    here.do("cancel_set", sentence, set=_find(here, made))
 
 
 @command(app, "retry", calls=("retry_set",), page=f"{PAGE} → Retry failed")
@@ -189,11 +190,6 @@ def _details(row: dict[str, Any]) -> str:
 
 def _find(here: Here, text: str | None) -> str:
     rows = here.api.call("list_sets", org=here.org.id, limit=100)
-    found = [row for row in rows if row["id"].startswith(text)] if text else sorted(rows, key=_made_at)[-1:]
-    if len(found) != 1:
-        raise NotFound(f'"{text or ""}" is not a set.', "`runyard groups sets` shows all sets.")
-    return str(found[0]["id"])
-
-
-def _made_at(row: dict[str, Any]) -> str:
-    return str(row["created_at"])
+    newest = max((str(row["created_at"]) for row in rows), default="")
+    chosen = rows if text else [row for row in rows if row["created_at"] == newest]
+    return str(with_id(chosen, text or (chosen[0]["id"] if chosen else ""), "set", "groups sets")["id"])

@@ -4,10 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.options import one_of
 from cli.runners import wording
 
 app = new_app(
@@ -28,12 +28,8 @@ def list_shared(here: Here) -> None:
 @command(app, "apply", calls=("ensure_shared_worker", "remove_shared_worker"))
 def apply(
     here: Here,
-    file: Annotated[
-        Path, typer.Argument(help="TOML with a [[shared_runners]] table for each; see docs/runner/shared.md.")
-    ],
-    rotate: Annotated[
-        list[str] | None, typer.Option("--rotate", help="Give this one a new token; may be repeated.")
-    ] = None,
+    file: Annotated[Path, Argument(help="TOML with a [[shared_runners]] table for each; see docs/runner/shared.md.")],
+    rotate: Annotated[list[str] | None, Option("--rotate", help="Give this one a new token; may be repeated.")] = None,
 ) -> None:
     """Make, change and remove shared runners until they are as the file says; tokens of new ones are printed once."""
     from cli.runners.shared import apply_configuration, read_configuration
@@ -46,12 +42,11 @@ def apply(
 @command(app, "set", calls=("set_shared_worker",))
 def set_shared(
     here: Here,
-    name: Annotated[str, typer.Argument(help="The shared runner's name.")],
-    action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))],
-    reason: Annotated[str | None, typer.Option("--reason", help="Shown with the runner.")] = None,
+    name: Annotated[str, Argument(help="The shared runner's name.")],
+    action: Annotated[str, Argument(help=", ".join(ACTIONS))],
+    reason: Annotated[str | None, Option("--reason", help="Shown with the runner.")] = None,
 ) -> None:
     """Drain, resume, disable or enable a shared runner, or end its sessions."""
-    if action not in ACTIONS:
-        raise Usage(f'"{action}" is not an action for shared runners.', f"Choose from {', '.join(ACTIONS)}.")
+    one_of(action, ACTIONS, '"{}" is not an action for shared runners.')
     done = here.operator.call("set_shared_worker", name=name, action=action.replace("-", "_"), reason=reason)
     here.printer.result(done, lambda _: f"{name}: {action}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
@@ -15,18 +16,16 @@ from cli.jobs.keyed import call_keyed
 from cli.jobs.waiting import follow
 from cli.modules.locks import evidence
 from cli.modules.states import Words, brought_words, change_words, changed_words, resources_of
+from cli.options import ModuleName, OnlyRunner, Yes
 from cli.output import say
 
 app = new_app("The state of a module: import, read and export it.")
 
-Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Queue it, and do not follow it.")]
+NoWait = Annotated[bool, Option("--no-wait", help="Queue it, and do not follow it.")]
 
 
 @command(app, "versions", calls=("state_info",), page="Module → State")
-def versions(here: Here, module: Module) -> None:
+def versions(here: Here, module: ModuleName) -> None:
     """List the versions of a state, the newest first, and who holds its lock."""
     info = here.api.call("state_info", module=here.org.module(module)["id"])
     if here.printer.as_json:
@@ -40,8 +39,8 @@ def versions(here: Here, module: Module) -> None:
 @command(app, "pull", calls=("state_info", "state_version"), page="Module → State → Download")
 def pull(
     here: Here,
-    module: Module,
-    serial: Annotated[int | None, typer.Option("--serial", help="An older version than the newest.")] = None,
+    module: ModuleName,
+    serial: Annotated[int | None, Option("--serial", help="An older version than the newest.")] = None,
 ) -> None:
     """Print a state's text; reading it is written down in the audit log."""
     print(_newest(here, here.org.module(module), serial)["body"])
@@ -50,25 +49,24 @@ def pull(
 @command(app, "push", calls=("push_state",), page="Module → State")
 def push(
     here: Here,
-    module: Module,
-    file: Annotated[Path, typer.Argument(help="A state file; - reads the standard input.")],
+    module: ModuleName,
+    file: Annotated[Path, Argument(help="A state file; - reads the standard input.")],
     yes: Yes = False,
 ) -> None:
     """Store a state file as the newest version of a module's state; it changes no infrastructure."""
     row = here.org.module(module)
     text = _text_of(file)
     here.confirm(f"Make {file} the newest state of {row['path']}?", yes)
-    done = here.api.call("push_state", module=row["id"], body=text)
-    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
+    here.do("push_state", "Stored as serial {serial}.", module=row["id"], body=text)
 
 
 @command(app, "import", calls=("enqueue_job",), page="Module → ⋯ → Bring in state; State versions → Change")
 def bring_in(
     here: Here,
-    module: Module,
-    address: Annotated[str | None, typer.Argument(help="Import one resource under this address.")] = None,
-    resource: Annotated[str | None, typer.Argument(metavar="ID", help="What the provider calls that resource.")] = None,
-    runner: Runner = None,
+    module: ModuleName,
+    address: Annotated[str | None, Argument(help="Import one resource under this address.")] = None,
+    resource: Annotated[str | None, Argument(metavar="ID", help="What the provider calls that resource.")] = None,
+    runner: OnlyRunner = None,
     no_wait: NoWait = False,
     yes: Yes = False,
 ) -> None:
@@ -84,11 +82,11 @@ def bring_in(
 @command(app, "mv", calls=("enqueue_job",), page="Module → State versions → Change")
 def move(
     here: Here,
-    module: Module,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The address that it has.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The address that it gets.")],
-    to_module: Annotated[str | None, typer.Option("--to-module", help="Move it into the state of this module.")] = None,
-    runner: Runner = None,
+    module: ModuleName,
+    source: Annotated[str, Argument(metavar="FROM", help="The address that it has.")],
+    target: Annotated[str, Argument(metavar="TO", help="The address that it gets.")],
+    to_module: Annotated[str | None, Option("--to-module", help="Move it into the state of this module.")] = None,
+    runner: OnlyRunner = None,
     no_wait: NoWait = False,
     yes: Yes = False,
 ) -> None:
@@ -101,9 +99,9 @@ def move(
 @command(app, "rm", calls=("enqueue_job",), page="Module → State versions → Change")
 def remove(
     here: Here,
-    module: Module,
-    addresses: Annotated[list[str], typer.Argument(help="Addresses as `state list` shows them.")],
-    runner: Runner = None,
+    module: ModuleName,
+    addresses: Annotated[list[str], Argument(help="Addresses as `state list` shows them.")],
+    runner: OnlyRunner = None,
     no_wait: NoWait = False,
     yes: Yes = False,
 ) -> None:
@@ -112,7 +110,7 @@ def remove(
 
 
 @command(app, "keep-own", calls=("update_module",), page="Module → ⋯")
-def keep_own(here: Here, module: Module) -> None:
+def keep_own(here: Here, module: ModuleName) -> None:
     """Keep the backend that the module's code names: Runyard runs the module, and stores no state of it."""
     row = here.org.module(module)
     here.api.call("update_module", module=row["id"], spec={"backend": "own"})
@@ -120,7 +118,7 @@ def keep_own(here: Here, module: Module) -> None:
 
 
 @command(app, "start-empty", calls=("update_module",), page="Module → ⋯")
-def start_empty(here: Here, module: Module, yes: Yes = False) -> None:
+def start_empty(here: Here, module: ModuleName, yes: Yes = False) -> None:
     """Begin with an empty state here although the module's code names a backend: existing resources are not known."""
     row = here.org.module(module)
     if not yes:
@@ -131,9 +129,7 @@ def start_empty(here: Here, module: Module, yes: Yes = False) -> None:
 
 @command(app, "list", calls=("state_resources",), page="Module → Resources")
 def list_resources(
-    here: Here,
-    module: Module,
-    search: Annotated[str, typer.Option("--search", help="Part of the address.")] = "",
+    here: Here, module: ModuleName, search: Annotated[str, Option("--search", help="Part of the address.")] = ""
 ) -> None:
     """List the resources that a module's state knows."""
     found = here.api.call("state_resources", module=here.org.module(module)["id"], search=search)
@@ -142,7 +138,7 @@ def list_resources(
 
 @command(app, "show", calls=("state_info", "state_version"), page="Module → Resources")
 def show(
-    here: Here, module: Module, address: Annotated[str | None, typer.Argument(help="Only this resource.")] = None
+    here: Here, module: ModuleName, address: Annotated[str | None, Argument(help="Only this resource.")] = None
 ) -> None:
     """Show the attributes of a state's resources, sensitive ones masked; reading it is written down in the audit log."""
     row = here.org.module(module)
@@ -157,8 +153,8 @@ def show(
 @command(app, "rollback", calls=("roll_back_state",), page="Module → State → Roll back")
 def rollback(
     here: Here,
-    module: Module,
-    serial: Annotated[int, typer.Argument(help="The version to go back to.")],
+    module: ModuleName,
+    serial: Annotated[int, Argument(help="The version to go back to.")],
     yes: Yes = False,
 ) -> None:
     """Make an older version of a state the newest again; it changes no infrastructure."""
@@ -169,17 +165,16 @@ def rollback(
 
 
 @command(app, "lock", calls=("lock_evidence",), page="Module → State → Lock")
-def lock(here: Here, module: Module) -> None:
+def lock(here: Here, module: ModuleName) -> None:
     """Show who holds a state's lock, and whether it is safe to break."""
-    found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
-    here.printer.result(found, evidence)
+    here.do("lock_evidence", evidence, module=here.org.module(module)["id"])
 
 
 @command(app, "unlock", calls=("state_info", "force_unlock_state"), page="Module → State → Unlock")
 def unlock(
     here: Here,
-    module: Module,
-    lock: Annotated[str, typer.Argument(help="The lock's id, as `state versions` shows it.")],
+    module: ModuleName,
+    lock: Annotated[str, Argument(help="The lock's id, as `state versions` shows it.")],
     yes: Yes = False,
 ) -> None:
     """Release a state's lock that no running job holds."""
@@ -189,11 +184,11 @@ def unlock(
     here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_number']} had it.")
 
 
-Kept = Annotated[str, typer.Argument(metavar="ID", help="The id that `state kept` shows.")]
+Kept = Annotated[str, Argument(metavar="ID", help="The id that `state kept` shows.")]
 
 
 @command(app, "kept", calls=("kept_states",), page="Job → State that was not stored")
-def kept(here: Here, job: Annotated[int, typer.Argument(metavar="JOB", help="The job's number.")]) -> None:
+def kept(here: Here, job: Annotated[int, Argument(metavar="JOB", help="The job's number.")]) -> None:
     """List the states of a job that were not stored, because somebody released it meanwhile."""
     rows = here.api.call("kept_states", job=job)
     here.printer.rows(
@@ -211,15 +206,14 @@ def kept_pull(here: Here, kept: Kept) -> None:
 def kept_store(here: Here, kept: Kept, yes: Yes = False) -> None:
     """Make a state that was not stored the module's state."""
     here.confirm("Make it the module's newest state?", yes)
-    done = here.api.call("store_kept_state", id=kept)
-    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
+    here.do("store_kept_state", "Stored as serial {serial}.", id=kept)
 
 
 @command(app, "kept-discard", calls=("discard_kept_state",), page="Job → State that was not stored → Discard")
 def kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
     """Remove the text of a state that was not stored."""
     here.confirm("Discard it? Its text is removed for good.", yes)
-    here.printer.result(here.api.call("discard_kept_state", id=kept), lambda _: "Discarded.")
+    here.do("discard_kept_state", "Discarded.", id=kept)
 
 
 def _newest(here: Here, row: Row, serial: int | None) -> dict[str, Any]:

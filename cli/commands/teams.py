@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from cli.command import Here, command, new_app
+from cli.options import Member, Yes
 
 app = new_app("Teams: members that get roles together.")
 
-Team = Annotated[str, typer.Argument(metavar="TEAM", help="Its name.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address, or their id.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Team = Annotated[str, Argument(metavar="TEAM", help="Its name.")]
 
 
 @command(app, "list")
@@ -28,7 +27,7 @@ def list_teams(here: Here) -> None:
 @command(app, "create", calls=("create_team",))
 def create_team(here: Here, team: Team) -> None:
     """Create a team without members."""
-    here.printer.result(here.api.call("create_team", org=here.org.id, name=team), lambda row: f"Created {row['name']}")
+    here.do("create_team", "Created {name}", org=here.org.id, name=team)
 
 
 @command(app, "delete", calls=("delete_team",))
@@ -36,7 +35,7 @@ def delete_team(here: Here, team: Team, yes: Yes = False) -> None:
     """Delete a team; its members lose what it gave them."""
     row = here.org.team(team)
     here.confirm(f"Delete the team {row['name']}? Its members lose the roles that it has.", yes)
-    here.printer.result(here.api.call("delete_team", team=row["id"]), lambda _: f"Deleted {row['name']}")
+    here.do("delete_team", lambda _: f"Deleted {row['name']}", team=row["id"])
 
 
 @command(app, "add", calls=("set_team_member",))

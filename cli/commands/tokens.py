@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from cli.command import Here, command, new_app
+from cli.options import RunnerName, Yes
 
 app = new_app("The tokens of a runner; `runners rotate` creates a new one.")
 
 
 @command(app, "list", calls=("list_worker_tokens",), page="Runner → Tokens")
-def list_tokens(
-    here: Here, runner: Annotated[str, typer.Argument(metavar="RUNNER", help="The runner's name, or its id.")]
-) -> None:
+def list_tokens(here: Here, runner: RunnerName) -> None:
     """List a runner's tokens: hint, creation, expiry, last use; never the token."""
     rows = here.api.call("list_worker_tokens", worker=here.org.runner(runner)["id"])
     here.printer.rows(
@@ -23,9 +22,9 @@ def list_tokens(
 @command(app, "revoke", calls=("revoke_worker_token",), page="Runner → Tokens → Revoke")
 def revoke(
     here: Here,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token's id, as `tokens list` shows it.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    token: Annotated[str, Argument(metavar="TOKEN", help="The token's id, as `tokens list` shows it.")],
+    yes: Yes = False,
 ) -> None:
     """Revoke a token and end the sessions that it opened, at once."""
     here.confirm(f"Revoke {token}? Anyone who uses it is signed out at once.", yes)
-    here.printer.result(here.api.call("revoke_worker_token", token=token), lambda _: f"Revoked {token}")
+    here.do("revoke_worker_token", lambda _: f"Revoked {token}", token=token)

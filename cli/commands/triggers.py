@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.options import one_of
 
 app = new_app("Pushes, pull requests and schedules that start jobs.")
 KINDS = {"push": "push", "pull-request": "pull_request", "schedule": "schedule"}
@@ -16,13 +16,12 @@ PAGE = 200
 @command(app, "triggers", calls=("list_triggers",), page="Settings → Triggers")
 def triggers(
     here: Here,
-    search: Annotated[str | None, typer.Argument(help="Part of a module, group or repository.")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="push, pull-request or schedule.")] = None,
+    search: Annotated[str | None, Argument(help="Part of a module, group or repository.")] = None,
+    kind: Annotated[str | None, Option("--kind", help="push, pull-request or schedule.")] = None,
 ) -> None:
     """List pushes, pull requests and schedules that start jobs, with the last event of each; with --json for programs."""
-    if kind is not None and kind not in KINDS:
-        raise Usage(f'There are no triggers of the kind "{kind}".', f"Choose from {', '.join(KINDS)}.")
-    filters = {"kind": [KINDS[kind]]} if kind else {}
+    problem = 'There are no triggers of the kind "{}".'
+    filters = {} if kind is None else {"kind": [KINDS[one_of(kind, KINDS, problem)]]}
     rows = here.api.listed("list_triggers", PAGE, org=here.org.id, search=search, filters=filters)
     here.printer.rows(rows if here.printer.as_json else [line(row) for row in rows], COLUMNS, "No triggers.")
 

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
+from cli.options import Place, Yes
 from cli.output import say
 from cli.variables import sealing
 from cli.variables.files import FIELDS, given_inputs, given_pairs, read_text, read_variables
 
 app = new_app("Inputs, environment and files of jobs, at a module, a group or the organisation.")
-Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
-Enforced = Annotated[bool, typer.Option("--enforced", help="Wins over paths below and over the run's own. Admins.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Enforced = Annotated[bool, Option("--enforced", help="Wins over paths below and over the run's own. Admins.")]
 Pairs = list[str] | None
 PAGE = "Variables"
 COLUMNS = ("path", "kind", "name", "value", "is_enforced", "version", "created_by_label", "created_at")
@@ -24,7 +24,7 @@ COLUMNS = ("path", "kind", "name", "value", "is_enforced", "version", "created_b
 
 @command(app, "list", calls=("list_variables",), page=PAGE)
 def list_variables(
-    here: Here, path: Annotated[str | None, typer.Argument(metavar="PATH", help="Only those set there.")] = None
+    here: Here, path: Annotated[str | None, Argument(metavar="PATH", help="Only those set there.")] = None
 ) -> None:
     """List the variables that are set, each where it is set."""
     rows = [{**row, "value": _shown(row)} for row in _current(here, path)]
@@ -34,12 +34,12 @@ def list_variables(
 @command(app, "set", calls=("set_variables",), page="Variables → Set variable")
 def set_variables(
     here: Here,
-    path: Target,
-    inputs: Annotated[Pairs, typer.Argument(metavar="NAME=VALUE…", help="Inputs; [ and { begin JSON.")] = None,
-    env: Annotated[Pairs, typer.Option("--env", metavar="NAME=VALUE", help="An environment variable.")] = None,
-    hcl: Annotated[Pairs, typer.Option("--hcl", metavar="NAME=EXPRESSION", help="An input as HCL.")] = None,
+    path: Place,
+    inputs: Annotated[Pairs, Argument(metavar="NAME=VALUE…", help="Inputs; [ and { begin JSON.")] = None,
+    env: Annotated[Pairs, Option("--env", metavar="NAME=VALUE", help="An environment variable.")] = None,
+    hcl: Annotated[Pairs, Option("--hcl", metavar="NAME=EXPRESSION", help="An input as HCL.")] = None,
     file: Annotated[
-        Pairs, typer.Option("--file", metavar="NAME=FILE", help="A file for the module's folder, from this machine.")
+        Pairs, Option("--file", metavar="NAME=FILE", help="A file for the module's folder, from this machine.")
     ] = None,
     enforced: Enforced = False,
 ) -> None:
@@ -58,11 +58,11 @@ def set_variables(
 @command(app, "seal", calls=("set_variables",), page="")
 def seal(
     here: Here,
-    path: Target,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
-    source: Annotated[Path | None, typer.Option("--from", help="Read the value from this file.")] = None,
-    hcl: Annotated[bool, typer.Option("--hcl", help="The value is an HCL expression.")] = False,
+    path: Place,
+    name: Annotated[str, Argument(metavar="NAME")],
+    kind: Annotated[str, Option("--kind", help="input, env or file.")] = "input",
+    source: Annotated[Path | None, Option("--from", help="Read the value from this file.")] = None,
+    hcl: Annotated[bool, Option("--hcl", help="The value is an HCL expression.")] = False,
     enforced: Enforced = False,
 ) -> None:
     """Set a secret that only runners with the organisation's key can read; the value is typed, piped, or in a file."""
@@ -75,10 +75,10 @@ def seal(
 @command(app, "refer", calls=("set_variables",), page="Variables → Set variable")
 def refer(
     here: Here,
-    path: Target,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    source: Annotated[str, typer.Argument(help="vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH.")],
-    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    path: Place,
+    name: Annotated[str, Argument(metavar="NAME")],
+    source: Annotated[str, Argument(help="vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH.")],
+    kind: Annotated[str, Option("--kind", help="input, env or file.")] = "input",
     enforced: Enforced = False,
 ) -> None:
     """Set a variable whose value the runner reads from a vault; only its address is stored."""
@@ -87,7 +87,7 @@ def refer(
 
 @command(app, "create-key", calls=("create_sealing_key",), page="")
 def create_key(
-    here: Here, file: Annotated[Path, typer.Argument(help="A new file for the private key. Keep a copy offline.")]
+    here: Here, file: Annotated[Path, Argument(help="A new file for the private key. Keep a copy offline.")]
 ) -> None:
     """Make the key that secrets are sealed to; what older keys sealed stays until `reseal`."""
     public = sealing.write_new_key(file)
@@ -103,9 +103,7 @@ def create_key(
 
 
 @command(app, "reseal", calls=("list_variables", "set_variables"), page="")
-def reseal(
-    here: Here, file: Annotated[Path, typer.Argument(help="The file of the key that they are sealed to.")]
-) -> None:
+def reseal(here: Here, file: Annotated[Path, Argument(help="The file of the key that they are sealed to.")]) -> None:
     """Seal every secret of an older key to the current one."""
     key = sealing.current_key(here.org)
     rows = here.api.call("list_variables", org=here.org.id, with_sealed=True)
@@ -121,23 +119,22 @@ def reseal(
 @command(app, "remove", calls=("remove_variable",), page="Variables → Remove")
 def remove(
     here: Here,
-    path: Target,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    path: Place,
+    name: Annotated[str, Argument(metavar="NAME")],
+    kind: Annotated[str, Option("--kind", help="input, env or file.")] = "input",
     yes: Yes = False,
 ) -> None:
     """Remove a variable from the place where it is set; jobs that are queued keep it."""
     found = _find(here, path, kind, name)
     here.confirm(f"Remove {name} from {_place(found)}?", yes)
-    done = here.api.call("remove_variable", variable=found["id"])
-    here.printer.result(done, lambda row: f"Removed {row['name']} from {_place(row)}")
+    here.do("remove_variable", lambda row: f"Removed {row['name']} from {_place(row)}", variable=found["id"])
 
 
 @command(app, "import", calls=("set_variables",), page="Variables → Set variable")
 def import_variables(
     here: Here,
-    path: Target,
-    file: Annotated[Path, typer.Argument(help=".tfvars, .tfvars.json, HCP's JSON, or what `export` wrote.")],
+    path: Place,
+    file: Annotated[Path, Argument(help=".tfvars, .tfvars.json, HCP's JSON, or what `export` wrote.")],
     enforced: Enforced = False,
 ) -> None:
     """Set every variable of a file."""
@@ -148,7 +145,7 @@ def import_variables(
 
 
 @command(app, "export", calls=("list_variables",), page=PAGE)
-def export(here: Here, path: Target) -> None:
+def export(here: Here, path: Place) -> None:
     """Print the variables that are set at a path as JSON, which `import` reads."""
     rows = _current(here, path)
     if sealed := [row["name"] for row in rows if _is_sealed(row)]:
@@ -159,8 +156,8 @@ def export(here: Here, path: Target) -> None:
 @command(app, "effective", calls=("preview_variables", "list_job_variables"), page=PAGE)
 def effective(
     here: Here,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group.")] = "",
-    job: Annotated[str | None, typer.Option("--job", help="Of this job: names and versions, without values.")] = None,
+    path: Annotated[str, Argument(metavar="PATH", help="A module or group.")] = "",
+    job: Annotated[str | None, Option("--job", help="Of this job: names and versions, without values.")] = None,
 ) -> None:
     """Show the variables that the next job gets, where each comes from, and what it hides."""
     if job is not None:
@@ -182,7 +179,7 @@ def effective(
 
 @command(app, "unused", calls=("list_unused_variables",), page="Variables → Unused variables")
 def unused(
-    here: Here, days: Annotated[int, typer.Option("--days", help="Not used for this many days.", min=0, max=400)] = 30
+    here: Here, days: Annotated[int, Option("--days", help="Not used for this many days.", min=0, max=400)] = 30
 ) -> None:
     """List the variables that no job has used for some time."""
     rows = here.api.call("list_unused_variables", org=here.org.id, days=days)
@@ -193,13 +190,12 @@ def unused(
 @command(app, "users", calls=("list_variable_users",), page="Variables → Who can use it")
 def users(
     here: Here,
-    path: Target,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    path: Place,
+    name: Annotated[str, Argument(metavar="NAME")],
+    kind: Annotated[str, Option("--kind", help="input, env or file.")] = "input",
 ) -> None:
     """Show which modules' next jobs get a variable, and who can start them."""
-    found = here.api.call("list_variable_users", variable=_find(here, path, kind, name)["id"])
-    here.printer.result(found, _describe_users)
+    here.do("list_variable_users", _describe_users, variable=_find(here, path, kind, name)["id"])
 
 
 def _describe_users(found: dict[str, Any]) -> str:

@@ -102,9 +102,7 @@ class Follower:
 
 
 def patiently(
-    ask: Callable[[], Answer],
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
+    ask: Callable[[], Answer], sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
 ) -> Answer:
     """Run a call that can be repeated; wait for a project that is away, but not for ever."""
     pause, silent_since = SOON, None

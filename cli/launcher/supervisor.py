@@ -135,8 +135,7 @@ class Supervisor:
         await self._start_part(postgres_part(self.cluster))
         await asyncio.to_thread(self._prepare_database)
         await asyncio.gather(
-            self._start_part(gateway_part(self.settings)),
-            self._start_part(functions_part(self.settings, self.secrets)),
+            self._start_part(gateway_part(self.settings)), self._start_part(functions_part(self.settings, self.secrets))
         )
         return await self._start_demo() if self.wanted.demo else None
 

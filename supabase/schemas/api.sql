@@ -41,7 +41,7 @@ grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default 'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_job(p_job, p_kind, p_reason);\nend\n';
-comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators.';
+comment on function public.cancel_job is 'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or now. Operators; planners for their own plans.';
 grant execute on function public.cancel_job to authenticated;
 
 create function public.cancel_set(p_set uuid) returns jsonb
@@ -1114,9 +1114,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_reso
 comment on function public.worker_resolve is 'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and contents that are known already.';
 grant execute on function public.worker_resolve to executor, worker;
 
-create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code);\nend\n';
-comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED.';
+create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default null::text, p_code text default null::text, p_log jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_return_job(p_job, p_attempt, p_reason, p_code, p_log);\nend\n';
+comment on function public.worker_return_job is 'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 grant execute on function public.worker_return_job to executor, worker;
 
 create function public.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb

@@ -47,50 +47,78 @@ language sql set search_path = '' as $$
   where p_delivery ->> 'event' = 'push' and c.change is not null
 $$;
 
+-- Notes the people of what came to a pull request's branch before the request was opened: pushes, and other requests
+-- that were merged there. Earlier merges of the branch are in the base already.
+create function private.note_branch(p_pull public.pull_requests) returns void
+language sql set search_path = '' as $$
+  insert into private.git_authors (connection_id, change, identity, seen_at)
+  select p_pull.connection_id, '#' || p_pull.number, a.identity, min(a.seen_at)
+  from public.git_deliveries as d
+  left join public.pull_requests as r on r.connection_id = d.connection_id and r.merge_commit = d.after_commit
+  join private.git_authors as a on a.connection_id = d.connection_id
+    and a.change in (d.after_commit, '#' || r.number, r.head_commit)
+  where d.connection_id = p_pull.connection_id and d.event = 'push' and d.ref = 'refs/heads/' || p_pull.head_branch
+    and not p_pull.is_fork and d.id > all (
+      select min(h.id) from public.pull_requests as o join public.git_deliveries as h on h.event = 'push'
+        and h.connection_id = o.connection_id and h.ref = d.ref and h.after_commit = o.head_commit
+      where o.connection_id = p_pull.connection_id and o.head_branch = p_pull.head_branch and o.base = p_pull.base
+        and o.number <> p_pull.number and o.merge_commit is not null group by o.number)
+  group by a.identity
+  on conflict do nothing
+$$;
+
 -- The changes that a job would apply: its own commit or pull request, and what was pushed before and is not applied
--- yet.
-create function private.changes_of(p_job public.provision_jobs, p_connection uuid) returns setof text
+-- yet. Of a module that pushes do not plan, and until a push was read, nobody knows which modules it changes: it counts
+-- for each of the branch.
+create function private.changes_of(p_job public.provision_jobs, p_connections uuid[]) returns setof text
 language sql stable set search_path = '' as $$
   with own as (
     select o.change from (select p_job.payload #> '{options,git}' as git) as g cross join lateral (values
-      (g.git ->> 'commit'), ('#' || (g.git ->> 'pull_request')), ('#' || (g.git ->> 'queue'))) as o (change)
+      (g.git ->> 'commit'), (p_job.payload #>> '{module,source,commit}'), ('#' || (g.git ->> 'pull_request')),
+      ('#' || (g.git ->> 'queue'))) as o (change)
     union
     -- But not the merge itself: a reviewer may merge.
     select p.commit from public.module_git as g cross join lateral unnest(g.pushes) as p (commit)
     where g.module_id = p_job.module_id and not exists (select from public.pull_requests as r
-      where r.connection_id = p_connection and r.merge_commit = p.commit
-        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}'))
+      where r.connection_id = any (p_connections) and r.merge_commit = p.commit
+        and r.number::pg_catalog.text = p_job.payload #>> '{options,git,pull_request}')
+    union
+    select d.after_commit from public.modules as m left join public.module_git as g on g.module_id = m.id
+    join public.git_deliveries as d on d.connection_id = any (p_connections) and d.event = 'push'
+      and d.ref = 'refs/heads/' || coalesce(g.branch, m.source ->> 'ref', g.seen_branch, substr(d.ref, 12))
+      and (d.verdict = 'PENDING' or not g.is_on and d.received_at > coalesce(g.applied_at, '-infinity'))
+    where m.id = p_job.module_id and p_job.payload #> '{options,git}' is null
+  )
   select o.change from own as o
   union
   select c.change from public.pull_requests as r cross join lateral (values ('#' || r.number), (r.head_commit))
     as c (change)
-  where r.connection_id = p_connection and exists (select from own as o
+  where r.connection_id = any (p_connections) and exists (select from own as o
     where o.change in ('#' || r.number, r.merge_commit))
 $$;
 
--- The members who made the changes that a job would apply.
+-- The members who made the changes that a job would apply. A repository that was connected again is the same one.
 create function private.change_makers(p_job public.provision_jobs) returns setof uuid
 language plpgsql stable set search_path = '' as $$
 declare
-  v_connection public.git_connections;
+  v_repository pg_catalog.text := private.repository_key(p_job.payload #>> '{module,source,url}');
+  v_connections pg_catalog.uuid[] := array(select c.id from public.git_connections as c where c.org_id = p_job.org_id
+    and (c.repository = v_repository or c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid));
+  v_host pg_catalog.text := split_part(v_repository, '/', 1);
 begin
   if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
     return;
   end if;
-  select * into v_connection from public.git_connections as c where c.org_id = p_job.org_id and (
-      c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
-      or c.repository = private.repository_key(p_job.payload #>> '{module,source,url}') and c.removed_at is null)
-  order by c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid desc nulls last limit 1;
-  return query select m.user_id from private.changes_of(p_job, v_connection.id) as c
-  join private.git_authors as a on a.connection_id = v_connection.id and a.change = c
+  return query select m.user_id from private.changes_of(p_job, v_connections) as c
+  join private.git_authors as a on a.connection_id = any (v_connections) and a.change = c
   join public.memberships as m on m.org_id = p_job.org_id
   where a.identity = 'email:' || lower(m.email) or exists (
     select from (
       select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host
       union all
       select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = split_part(v_connection.repository, '/', 1)) as l
+      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host) as l
     where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
 end;
 $$;

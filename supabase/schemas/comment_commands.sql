@@ -88,17 +88,23 @@ comment on column private.git_commands.answer is 'What is written below it; null
 
 -- ## links
 
--- Notes the link of a login that ends now, or whose proof does; nothing where it just stays with this member.
-create function private.end_git_login(p_org uuid, p_host text, p_login text, p_next uuid) returns void
-language sql set search_path = '' as $$
+-- Notes the link of a login that ends, or whose proof does; also where its member leaves.
+create function private.end_git_login() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
   insert into private.ended_git_logins as e (org_id, host, login, user_id, account_id, ended_at)
-  select l.org_id, l.host, l.login, l.user_id, coalesce(l.account_id, ''), case when l.proved_at is not null
-    or l.user_id = private.caller_id() then 'infinity' else now() end
-  from public.git_logins as l where l.org_id = p_org and l.host = p_host and l.login = p_login
-    and (l.user_id is distinct from p_next or l.proved_at is not null)
+  select old.org_id, old.host, old.login, old.user_id, coalesce(old.account_id, ''), case
+    when old.proved_at is not null or old.user_id = private.caller_id() then 'infinity' else now() end
+  from public.organizations as o where o.id = old.org_id
   on conflict (org_id, host, login, user_id, account_id) do update set
-    ended_at = greatest(e.ended_at, excluded.ended_at)
+    ended_at = greatest(e.ended_at, excluded.ended_at);
+  return null;
+end;
 $$;
+create trigger end_login after delete on public.git_logins for each row execute function private.end_git_login();
+create trigger end_changed_login after update on public.git_logins for each row
+  when (new.user_id <> old.user_id or old.proved_at is not null and new.proved_at is null)
+  execute function private.end_git_login();
 
 create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -108,7 +114,6 @@ declare
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('member.manage', p_org);
-  perform private.end_git_login(p_org, v_host, v_login, p_user);
   insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
   values (p_org, v_host, v_login, p_user, private.caller_label(p_org))
   on conflict (org_id, host, login) do update set user_id = excluded.user_id, created_by_label =
@@ -193,7 +198,6 @@ begin
     and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
   end if;
-  perform private.end_git_login(p_org, v_host, v_login, null);
   delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
   if v_link.org_id is null then
     perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
@@ -407,12 +411,4 @@ language sql set search_path = '' as $$
   select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text,
     'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
   where p_connection.has_token and p_connection.provider <> 'generic'
-$$;
-
--- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
-create function private.command_answer(p_delivery bigint) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
-    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
-  from private.git_commands as c where c.delivery_id = p_delivery
 $$;

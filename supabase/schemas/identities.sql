@@ -323,7 +323,7 @@ declare
 begin
   if v_template !~ '\{organization_id\}' then
     perform private.fail('RY409', 'The subject of tokens has the organisation''s short name, but not its id.',
-      'Once an organisation is deleted, another one may take its short name, and a cloud would trust that one. Set a '
+      'In an installation that is set up again, another one may take that name, and a cloud would trust it. Set a '
       'subject that begins with organization:{organization_id}: "runyard identities subject" with "" for the usual '
       'one.');
   elsif v_module is null and v_identity.path <> '' and v_template !~ '\{(module|workspace)\}' then
@@ -344,7 +344,8 @@ grant execute on function private.identity_trust_policies to authenticated;
 create function private.identity_trust(p_payload jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
-    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+    when coalesce(p_payload #> '{options,git,pull_request}', p_payload #> '{options,git,queue}') is not null
+    then 'pull_request'
     else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
       else 'settings' end end
 $$;
@@ -362,7 +363,8 @@ language sql stable set search_path = '' as $$
     'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
     'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
     'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}'
-      when 'pull_request' then 'pull/' || (p_job.payload #>> '{options,git,pull_request}') end,
+      when 'pull_request' then 'pull/' || coalesce(p_job.payload #>> '{options,git,pull_request}',
+        p_job.payload #>> '{options,git,queue}') end,
     'runyard_commit', coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
       p_job.payload #>> '{module,source,commit}'),
     'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
@@ -386,15 +388,16 @@ language sql stable set search_path = '' as $$
     select floor(extract(epoch from private.lease_ends_at(p_live) - now()))::integer as seconds) as l
 $$;
 
--- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet: its plan has
--- them where its repository allows that, and its apply, which somebody confirmed. A fork's job never has.
+-- Whether a job may have its module's identities. The code of a pull request is reviewed by nobody yet, also in the
+-- merge queue: its plan has them where its repository allows that, and its apply, which somebody confirmed. A fork's
+-- job never has.
 create function private.may_have_identities(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select case private.identity_trust(p_job.payload) when 'fork' then false when 'pull_request' then case
       when p_job.type = 'PLAN' then exists (select from public.git_connections as c where c.org_id = p_job.org_id
         and c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and c.removed_at is null
         and c.allows_identities)
-      else private.is_applied_unmerged(p_job) end else true end
+      else p_job.payload #> '{options,git,queue}' is not null or private.is_applied_unmerged(p_job) end else true end
 $$;
 
 create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb

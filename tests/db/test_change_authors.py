@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
-from tests.db.git_site import Site, announce, commit, first_reading, merged, open_site, push, read
+from tests.db.git_site import SEALED, URL, Site, announce, commit, first_reading, merged, open_site, push, read
 from tests.db.test_comment_commands import LOGIN, prove, say
 from tests.db.world import Organization, User, World, refused
 
@@ -114,7 +115,64 @@ def test_a_schedule_that_applies_what_was_pushed_is_not_for_the_pusher_to_approv
         approve(ann, apply)
 
 
+def apply_by_hand(site: Site, number: int) -> int:
+    """Another member plans what the branch has, and applies it; the apply waits for an approval."""
+    _, org, runner, _ = site
+    other, module = org.member("operator"), org.modules["net/vpc"]
+    plan = other.call("enqueue_job", p_org=org.id, p_type="PLAN", p_module=module)
+    (plan,) = (job for job in runner.claim(10) if job["id"] == plan["id"])
+    runner.finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(number)})
+    options = {"plan_job_id": plan["id"]}
+    apply = other.call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options=options)
+    return int(apply["id"])
+
+
+@pytest.mark.parametrize("case", ["not read yet", "switched off", "other branch", "connected again"])
+def test_nobody_approves_a_plan_by_hand_of_what_they_pushed(site: Site, ann: User, case: str) -> None:
+    _, org, runner, connection = site
+    branch = "refs/heads/release" if case == "other branch" else "refs/heads/main"
+    if case == "switched off":
+        org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"is_on": False})
+    pushed(site, 6, ref=branch)
+    pushed(site, 7, ("login:bot",), ref=branch)
+    if case == "connected again":
+        (plan,) = read(site, 7, vpc="v2")
+        runner.finish(plan, p_result={"commit": commit(7)})
+        org.owner.call("disconnect_repository", p_connection=connection)
+        org.owner.call(
+            "connect_repository", p_org=org.id, p_spec={"provider": "gitea", "url": URL, "webhook_secret": SEALED}
+        )
+    elif case == "switched off":
+        read(site, 7)
+    apply = apply_by_hand(site, 6 if case == "other branch" else 7)
+    with refused("RY403", OWN):
+        approve(ann, apply)
+    assert approve(org.owner, apply)["status"] == "QUEUED"
+
+
+def test_a_push_that_was_read_takes_no_vote_from_a_plan_by_hand_of_another_module(site: Site, ann: User) -> None:
+    pushed(site, 6)
+    (plan,) = read(site, 6, dns="d2")
+    site[2].finish(plan, p_result={"commit": commit(6)})
+    pushed(site, 7, ("login:bot",))
+    read(site, 7)
+    assert approve(ann, apply_by_hand(site, 7))["status"] == "QUEUED"
+
+
 # ## links that end
+
+
+def test_a_member_who_leaves_and_joins_again_has_still_pushed(site: Site, ann: User) -> None:
+    pushed(site, 6)
+    (plan,) = read(site, 6, vpc="v2")
+    move = (
+        "with gone as (delete from public.memberships where user_id = %s returning *) select to_jsonb(g) from gone as g"
+    )
+    member = site[0].owner.one(move, ann.id)
+    again = "insert into public.memberships select * from jsonb_populate_record(null::public.memberships, %s)"
+    site[0].owner.connection.execute(again, (Jsonb(member),))
+    with refused("RY403", OWN):
+        approve(ann, applied_next(site, plan))
 
 
 def test_ending_the_own_link_changes_nothing_for_what_was_pushed_before_or_after(site: Site, ann: User) -> None:
@@ -182,6 +240,54 @@ def test_an_account_stays_its_members_when_the_login_moves_to_other_accounts(sit
 
 
 # ## pull requests
+
+
+def test_pushes_to_a_branch_before_its_pull_request_is_opened_count(site: Site, ann: User) -> None:
+    pushed(site, 4, ref="refs/heads/feature")
+    pushed(site, 5, ("login:bot",), ref="refs/heads/feature")
+    read(site, 1)
+    announce(site, 5, ("login:bot",), head_branch="feature")
+    with refused("RY403", OWN_PULL):
+        approve(ann, planned_pull(site)["id"])
+
+
+@pytest.mark.parametrize("closes", ["before", "after"])
+def test_people_of_a_pull_request_that_was_merged_into_another_count_there(site: Site, ann: User, closes: str) -> None:
+    inner = {"number": 6, "base": "develop", "head_branch": "feature"}
+    announce(site, 3, ANN, **inner)
+    if closes == "after":
+        announce(site, 4, ("login:bot",), head_branch="develop")
+    pushed(site, 4, ("login:bot",), ref="refs/heads/develop")
+    announce(site, 3, ANN, action="closed", is_open=False, merge_commit=commit(4), **inner)
+    pushed(site, 5, ("login:bot",), ref="refs/heads/develop")
+    read(site, 1)
+    announce(site, 5, ("login:bot",), head_branch="develop")
+    with refused("RY403", OWN_PULL):
+        approve(ann, planned_pull(site)["id"])
+
+
+def test_what_was_merged_before_from_the_same_branch_is_nobodys_change_any_more(site: Site, ann: User) -> None:
+    earlier = {"number": 6, "head_branch": "develop"}
+    pushed(site, 3, ref="refs/heads/develop")
+    announce(site, 3, ANN, **earlier)
+    announce(site, 3, ANN, action="closed", is_open=False, merge_commit=commit(2), **earlier)
+    pushed(site, 5, ("login:bot",), ref="refs/heads/develop")
+    read(site, 1)
+    announce(site, 5, ("login:bot",), head_branch="develop")
+    assert approve(ann, planned_pull(site)["id"])
+
+
+def test_a_merge_to_another_base_frees_nobody(site: Site, ann: User) -> None:
+    """Somebody could merge the branch into one of their own first."""
+    earlier = {"number": 6, "head_branch": "feature", "base": "junk"}
+    pushed(site, 3, ref="refs/heads/feature")
+    announce(site, 3, ANN, **earlier)
+    announce(site, 3, ANN, action="closed", is_open=False, merge_commit=commit(2), **earlier)
+    pushed(site, 5, ("login:bot",), ref="refs/heads/feature")
+    read(site, 1)
+    announce(site, 5, ("login:bot",), head_branch="feature")
+    with refused("RY403", OWN_PULL):
+        approve(ann, planned_pull(site)["id"])
 
 
 def test_a_push_to_a_closed_pull_request_counts_when_it_is_opened_again(site: Site, ann: User) -> None:

@@ -168,6 +168,19 @@ def test_finish_names_the_missing_chunks_and_waits_for_them(world: World, org: O
     assert world.job(job_id)["last_log_seq"] == 7
 
 
+def test_an_attempt_that_is_given_back_leaves_its_whole_log(world: World, org: Organization, runner: Runner) -> None:
+    """The database forgets the last chunks when it crashes."""
+    job_id = org.enqueue("a/b")
+    this = {"p_job": job_id, "p_attempt": runner.claim_one()["attempt"]}
+    runner.append({"id": job_id, "attempt": this["p_attempt"]}, (1, "one\n"))
+    log = {"last_seq": 2, "bytes": 8, "sha256": sha256("one\ntwo\n")}
+    asked = runner.call("worker_return_job", **this, p_log=log)
+    assert (asked, world.status(job_id)) == ({"status": "PROCESSING", "missing": [[2, 2]]}, "CLAIMED")
+    runner.append({"id": job_id, "attempt": this["p_attempt"]}, (2, "two\n"))
+    assert runner.call("worker_return_job", **this, p_log=log)["status"] == "QUEUED"
+    assert "log_mismatch" not in world.events(job_id)
+
+
 def test_a_log_that_cannot_be_completed_does_not_keep_the_job(world: World, org: Organization, runner: Runner) -> None:
     job_id = org.enqueue("a/b")
     job = runner.claim_one()

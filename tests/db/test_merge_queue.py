@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.db.git_site import SEALED, Site, announce, commit, first_reading, last, merged, open_site, push, read
+from tests.db.test_pull_requests import KUBERNETES, identities_of
 from tests.db.world import Organization, World
 
 DIGEST = "d" * 64
@@ -129,6 +130,32 @@ def test_an_entry_behind_another_waits_for_it(site: Site) -> None:
     assert last(site)["event"] == "push"
     again = queue(site, "destroyed", reason="invalidated")
     assert (again["verdict"], check(site)) == ("DONE", ("failure", "It left the merge queue."))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_entry_of_a_fork_or_of_an_unknown_pull_request_runs_nothing(site: Site, is_known: bool) -> None:
+    if is_known:
+        announce(site, 5, is_fork=True)
+    queue(site)
+    assert queued(site, vpc="v2") == []
+    assert check(site) == ("failure", "#7 comes from a fork, or was not announced.")
+
+
+def test_an_entry_has_the_identities_that_plans_of_pull_requests_have_and_its_apply_all(site: Site) -> None:
+    _, org, runner, connection = site
+    org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=KUBERNETES)
+    planned_pull(site)
+    queue(site)
+    (plan,) = queued(site, vpc="v2")
+    assert identities_of(runner, plan) == ([], ["kubernetes"])
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_identities": True})
+    assert identities_of(runner, plan) == (["kubernetes"], [])
+    claims = runner.call("worker_identities", p_job=plan["id"], p_attempt=plan["attempt"])["claims"]
+    assert (claims["runyard_trust"], claims["runyard_ref"]) == ("pull_request", "pull/7")
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_identities": False})
+    runner.finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(6), "change_digest": DIGEST})
+    (apply,) = runner.claim(10)
+    assert identities_of(runner, apply) == (["kubernetes"], [])
 
 
 def test_a_conflict_fails_the_check(site: Site) -> None:

@@ -130,6 +130,13 @@ def test_each_push_is_a_version_with_its_author_and_an_audit_entry(org: Organiza
         (body(6, version="4"), "RY422", 'The state has the version "4"; only version 4 is stored.'),
         (body(6, resources={}), "RY422", "The state has not the shape of version 4"),
         (body(6, resources=["x"]), "RY422", "The state has not the shape of version 4"),
+        (body(6, outputs=[]), "RY422", "The state has not the shape of version 4"),
+        (body(6).replace("6", chr(34) + "6" + chr(34)), "RY422", "The state has not the shape of version 4"),
+        (body(6).replace(chr(34) + "l" + chr(34), "{}"), "RY422", "The state has not the shape of version 4"),
+        (body(6, "l" * 201), "RY422", "The state has not the shape of version 4"),
+        (body(10**30), "RY422", "The state is not JSON, or its serial is not a number."),
+        (body(-6), "RY409", "The state's serial -6 is not newer than 5."),
+        ("[" * 100_000 + "]" * 100_000, "RY422", "The state nests its values too deeply to be read."),
         ("not json", "RY422", "The state is not JSON, or its serial is not a number."),
     ],
 )

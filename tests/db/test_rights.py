@@ -346,3 +346,13 @@ def test_wrong_names_and_used_roles_are_refused(
 def test_a_token_for_one_path_names_a_role_too(tree: Organization) -> None:
     with refused("RY422", "A token for one group needs a role, too."):
         make(tree.owner, f"alone {tree.owner.id}", p_path="a")
+
+
+def test_a_planner_cancels_a_plan_of_their_own_and_no_other(tree: Organization) -> None:
+    planner = tree.member("viewer")
+    grant(tree, "planner", "a", planner)
+    mine = run(planner, tree, "a/b/c")
+    assert planner.call("cancel_job", p_job=mine["id"])["status"] == "CANCELLED"
+    theirs = run(tree.owner, tree, "a/b/c")
+    with refused("RY403", "You need job.cancel at a/b/c"):
+        planner.call("cancel_job", p_job=theirs["id"])

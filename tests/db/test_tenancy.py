@@ -250,6 +250,8 @@ def test_an_empty_organisation_is_deleted_by_its_owner_with_all_its_history(worl
     assert org.owner.call("my_organizations") == []
     world.owner.connection.execute("select private.delete_organizations()")
     assert world.owner.one("select count(*) from public.organizations where id = %s", org.id) == 0
+    with refused("RY409", f'The short name "{slug.upper()}" belonged to an organisation that was deleted.'):
+        world.user().call("create_organization", p_name="Another", p_slug=slug.upper())
     assert world.owner.one("select count(*) from public.provision_jobs where id = %s", job) == 0
 
 

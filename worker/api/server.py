@@ -86,10 +86,12 @@ class Server:
         arguments = {**_which(ref), **{f"p_{key}": value for key, value in outcome.items()}}
         return await retry_for(None, lambda: self._ask(FinishReply, "worker_finish", arguments))
 
-    async def return_job(self, ref: JobRef, reason: str, code: str | None = None) -> None:
+    async def return_job(
+        self, ref: JobRef, reason: str, code: str | None = None, log: Mapping[str, Any] | None = None
+    ) -> FinishReply:
         """Give an attempt back, with what the runner lacks for it; repeated for a while, then the lease does the same."""
-        arguments = {**_which(ref), "p_reason": reason, **({"p_code": code} if code else {})}
-        await retry_for(20.0, lambda: self._ask(Document, "worker_return_job", arguments))
+        arguments = {**_which(ref), "p_reason": reason, **({"p_code": code} if code else {}), "p_log": log}
+        return await retry_for(20.0, lambda: self._ask(FinishReply, "worker_return_job", arguments))
 
     async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> RecoverReply:
         """Report the attempts of an earlier process: those that we still report, and dead ones for the server to decide.

@@ -12,8 +12,8 @@ from worker.logs.batching import Batch, BatchRules
 from worker.logs.spool import Chunk, Spool
 from worker.runtime_log import get_logger
 
-MOST_BYTES = 512 * 1024
-MOST_CHUNKS = 64
+MOST_BYTES = 1024 * 1024
+MOST_CHUNKS = 256
 
 
 class Shipper:

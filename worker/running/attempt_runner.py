@@ -194,11 +194,7 @@ class Attempt:
                 raise self._state.refusal
             with suppress(Fenced, Rejected):
                 await self._reporter.confirmed()
-            if outcome.is_returned:
-                words = (outcome.error or {}).get("message", "The runner is leaving.")
-                await server.return_job(ref, words, outcome.return_code)
-            else:
-                await finish_completely(server, ref, outcome, self._spool, self._shipper)
+            await finish_completely(server, ref, outcome, self._spool, self._shipper)
         except WorkerError as error:
             if isinstance(error, Retryable | Fatal) or not error.is_ours:
                 self._log.warning("the end is kept on disk for the next start", why=error.message)

@@ -174,21 +174,16 @@ class _Recovery:
 
     async def _finish(self, saved: SavedAttempt, spool: Spool) -> None:
         outcome = as_outcome(saved)
-        if outcome.is_returned:
-            await self._give_back(saved, outcome)
-            return
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
-        reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
+        try:
+            reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
+        except Retryable as error:
+            # An attempt that changed nothing is not given back: no heartbeat names it any more, and its lease ends.
+            self._log.warning("a job is not given back: its lease ends instead", job=saved.job, why=error.message)
+            return
         self._log.info(
             "reported how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
         )
-
-    async def _give_back(self, saved: SavedAttempt, outcome: Outcome) -> None:
-        """Return an attempt that changed nothing; unanswered, no heartbeat names it any more, and its lease ends."""
-        try:
-            await self._server.return_job(saved.ref, CRASHED, outcome.return_code)
-        except Retryable as error:
-            self._log.warning("a job is not given back: its lease ends instead", job=saved.job, why=error.message)
 
 
 def _end_orphans(saved: SavedAttempt) -> None:

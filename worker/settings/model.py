@@ -85,6 +85,15 @@ class SealingSettings(Section):
     )
 
 
+class GitSettings(Section):
+    """Limits on fetching a repository."""
+
+    timeout_seconds: float = Field(default=1800, gt=0, description="How long the fetch of one repository may take.")
+    most_megabytes: int = Field(
+        default=8192, ge=1, description="How much a repository may take on the disk, in MiB, with its checkout."
+    )
+
+
 class HooksSettings(Section):
     """Limits on hook scripts."""
 
@@ -196,7 +205,7 @@ class ServerSettings(Section):
         default=None, description="Host for TF_TOKEN_<host> in jobs, when it is not the URL's."
     )
     poll_seconds: float = Field(
-        default=10, gt=0, le=300, description="How often to look for work when no wake-up comes."
+        default=10, gt=0, le=300, description="How often to look for work while the doorbell is away."
     )
     realtime: bool = Field(default=True, description="Listen to the doorbell; polling works without it.")
     timeout_seconds: float = Field(default=30, gt=0, le=300, description="Limit of one request.")
@@ -281,6 +290,7 @@ class Settings(Section):
     engine: EngineSettings = Field(default_factory=EngineSettings)
     hooks_preapproval: HooksPreapprovalSettings = Field(default_factory=HooksPreapprovalSettings)
     sealing: SealingSettings = Field(default_factory=SealingSettings)
+    git: GitSettings = Field(default_factory=GitSettings)
     hooks: HooksSettings = Field(default_factory=HooksSettings)
     job_log_stream: JobLogStreamSettings = Field(default_factory=JobLogStreamSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)

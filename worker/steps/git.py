@@ -12,6 +12,7 @@ from worker.attempt.workspace import Workspace
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.errors import JobFailed
 from worker.files.sealed import sealed
+from worker.steps.fetch_bounds import bounded
 from worker.steps.git_credentials import credential_helper, find_credential
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
@@ -118,7 +119,8 @@ class Git:
                 git = cls(space, {**_SETTINGS, **helper}, (*first, *second))
                 await git.run("init", "--quiet", ".")
                 await git.run("remote", "add", "origin", url)
-                yield git
+                async with bounded(space.source, space.context.settings.git):
+                    yield git
             finally:
                 (space.env, space.work), space.is_fetching = before, False
 

@@ -117,10 +117,7 @@ def _frame(title: str, key: str, *children: rx.Component, aside: rx.Component | 
     headline = rx.el.div(
         rx.el.h2(title),
         rx.el.div(
-            chart["figure"],
-            rx.el.small(chart["unit"]),
-            rx.el.em(chart["aside"], class_name="mut"),
-            class_name="ry-fig",
+            chart["figure"], rx.el.small(chart["unit"]), rx.el.em(chart["aside"], class_name="mut"), class_name="ry-fig"
         ),
         class_name="grow",
     )

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.frame.palette.state import PaletteState
 from app.frame.palette.view import Group, Item
+from app.ui.button import small_button
 from app.ui.icons import icon
 
 ICONS = (
@@ -35,14 +36,11 @@ ICONS = (
 
 def palette_button() -> rx.Component:
     """The field in the top bar that opens it."""
-    return rx.button(
+    return small_button(
         icon("search"),
         rx.el.span("Search or run a command", class_name="hide-s mut", style={"font_weight": "400"}),
         rx.el.kbd("Ctrl K", class_name="rt-Kbd hide-s"),
         on_click=PaletteState.show,
-        variant="surface",
-        color_scheme="gray",
-        size="1",
         aria_label="Search or run a command",
         custom_attrs={"data-palette": "", "aria-keyshortcuts": "Control+K", "data-testid": "palette-open"},
     )

@@ -8,8 +8,8 @@ from app.frame.releases.file_list import file_list
 from app.frame.releases.files import RunnerFile
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
+from app.ui.button import icon_button, small_button
 from app.ui.elements import ago
-from app.ui.icons import icon
 
 State = ReleaseNotesState
 
@@ -68,13 +68,7 @@ def _files() -> rx.Component:
 
 def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
     chosen = State.chosen
-    update = rx.button(
-        "Update the outdated runners",
-        on_click=[State.set_open(False), on_update],
-        variant="surface",
-        color_scheme="gray",
-        size="1",
-    )
+    update = small_button("Update the outdated runners", on_click=[State.set_open(False), on_update])
     return rx.el.div(
         rx.el.div(
             rx.el.b(chosen["version"], class_name="num ry-note-version"),
@@ -97,9 +91,7 @@ def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
 
 def release_notes(on_update: rx.event.EventSpec) -> rx.Component:
     """The dialog: versions on the left, notes on the right; `on_update` asks whether to update the outdated runners."""
-    close = rx.dialog.close(
-        rx.icon_button(icon("x"), variant="ghost", color_scheme="gray", size="1", aria_label="Close", title="Close")
-    )
+    close = rx.dialog.close(icon_button("x", "Close"))
     return rx.dialog.root(
         rx.dialog.content(
             rx.el.div(

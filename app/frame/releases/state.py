@@ -5,11 +5,11 @@ from typing import TypedDict
 import reflex as rx
 
 from app.frame.releases.files import RunnerFile, files_of
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState
 from app.frame.versions import latest, published
-from app.project.errors import AppError
 from app.project.runtime import runtime
 from app.project.store import OrgStore
+from app.ui.reader import read
 
 
 class ReleaseItem(TypedDict):
@@ -44,16 +44,15 @@ def build_releases(store: OrgStore) -> list[ReleaseItem]:
     newest = latest(rows)
     counts = (store.facets.get("counts") or {}).get("version") or {}
     return [
-        {
-            "version": str(row["version"]),
-            "runner_count": str(counts.get(str(row["version"])) or ""),
-            "published_at": str(row.get("published_at") or ""),
-            "is_latest": row["version"] == newest,
-            "is_breaking": bool(row.get("is_breaking")),
-            "channel": str(row.get("channel") or "stable"),
-            "notes": str(row.get("notes") or "No notes were written for this version."),
-            "files": files_of(row),
-        }
+        read(
+            ReleaseItem,
+            row,
+            runner_count=counts.get(str(row["version"])),
+            is_latest=row["version"] == newest,
+            channel=row.get("channel") or "stable",
+            notes=row.get("notes") or "No notes were written for this version.",
+            files=files_of(row),
+        )
         for row in published(rows)
     ]
 
@@ -88,10 +87,7 @@ class ReleaseNotesState(AppState, rx.State):
     async def show(self, version: str) -> rx.event.EventSpec | None:
         """Open the notes of a version; the newest when none is named."""
         who = await self._who()
-        try:
-            store = await runtime().hub.open(who.org_id, await who._must_session())
-        except AppError as error:
-            return say_error(error)
+        store = await runtime().hub.open(who.org_id, await who._must_session())
         releases = releases_of(store)
         if not releases:
             return rx.toast.info("No release has been published yet.")

@@ -3,7 +3,8 @@
 import reflex as rx
 
 from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
-from app.ui.dialog import act_button, cancel, dialog_acts, typed_field
+from app.ui.button import act_button
+from app.ui.dialog import cancel, dialog_acts, typed_field
 from app.ui.icons import icon
 from app.ui.words import TYPE_WORDS
 

@@ -8,6 +8,7 @@ from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
+from app.ui.button import small_button
 from app.ui.elements import ago
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
@@ -114,9 +115,7 @@ def resources() -> rx.Component:
     return titled_panel(
         "Resources",
         rx.fragment(
-            rx.el.span(many, class_name="mut num"),
-            rx.el.span(class_name="grow"),
-            rx.cond(found.total > 0, _filter()),
+            rx.el.span(many, class_name="mut num"), rx.el.span(class_name="grow"), rx.cond(found.total > 0, _filter())
         ),
         rx.cond(found.total > 0, listed, none),
         custom_attrs={"data-testid": "resources"},
@@ -175,19 +174,14 @@ def _line(line: rx.Var[Evidence]) -> rx.Component:
 def _engine_lock() -> rx.Component:
     """The panel of the state lock: the evidence, then the verdict, then the button that breaks it."""
     lock = ModulesState.state
-    act = rx.button(
+    act = small_button(
         "Break lock",
         on_click=ModuleActionState.ask("unlock"),
-        variant="surface",
         color_scheme=rx.cond(State.lock.verdict == "unsafe", "red", "gray"),
-        size="1",
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("State lock"),
-            rx.el.span("#", lock.lock_job, ", attempt ", lock.lock_attempt, class_name="mut num"),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "State lock",
+        rx.el.span("#", lock.lock_job, ", attempt ", lock.lock_attempt, class_name="mut num"),
         rx.el.ul(rx.foreach(State.lock.evidence, _line), class_name="ry-ev2"),
         rx.el.div(
             rx.el.p(State.lock.words),
@@ -195,15 +189,13 @@ def _engine_lock() -> rx.Component:
             class_name="ry-verdict",
             custom_attrs={"data-accent-color": State.lock.colour, "data-verdict": State.lock.verdict},
         ),
-        class_name="ry-panel",
-        aria_label="State lock",
         custom_attrs={"data-testid": "lock-evidence"},
     )
 
 
 def locks() -> rx.Component:
     """The locks that keep the module from being changed: an attempt's, or a person's."""
-    unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
+    unlock = small_button("Unlock", on_click=ModuleActionState.unlock_it)
     person = rx.el.div(
         icon("lock", ""),
         rx.el.p(
@@ -216,7 +208,4 @@ def locks() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
     )
-    return rx.fragment(
-        rx.cond(State.lock.by != "", person),
-        rx.cond(State.lock.is_held, _engine_lock()),
-    )
+    return rx.fragment(rx.cond(State.lock.by != "", person), rx.cond(State.lock.is_held, _engine_lock()))

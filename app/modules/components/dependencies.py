@@ -6,8 +6,11 @@ from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
+from app.ui.button import plain_button, small_button
+from app.ui.choice import choice
 from app.ui.form.elements import check_field
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"
@@ -39,14 +42,7 @@ def _producer(one: rx.Var[DependencyView]) -> rx.Component:
 
 def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
     path = one["path"].to(str)
-    accept = rx.button(
-        "Accept",
-        on_click=State.accept(path),
-        size="1",
-        variant="surface",
-        color_scheme="gray",
-        aria_label="Depend on " + path,
-    )
+    accept = small_button("Accept", on_click=State.accept(path), aria_label="Depend on " + path)
     return _other(one, rx.cond(may("module.write"), accept))
 
 
@@ -80,14 +76,9 @@ def _add() -> rx.Component:
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
         rx.cond(may("state.write"), bound),
-        rx.select.root(
-            rx.select.trigger(aria_label="When to plan it"),
-            rx.select.content(*items),
-            name="cascades",
-            default_value="off",
-        ),
+        choice("When to plan it", *items, name="cascades", default_value="off", width=None),
         check_field("Apply only the commit that was applied there", name="is_promotion"),
-        rx.button("Add dependency", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Add dependency", type="submit"),
         on_submit=State.add,
         class_name="ry-pb ry-stack ry-dependency",
         key=State.revision.to_string(),
@@ -115,19 +106,13 @@ def dependencies() -> rx.Component:
     producers = State.dependencies["producers"].to(list[DependencyView])
     consumers = State.dependencies["consumers"].to(list[DependencyView])
     none = rx.el.div("It depends on no other module, and none depends on it.", class_name="ry-pb mut")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Dependencies"),
-            rx.el.span(class_name="grow"),
-            rx.link("Graph", href=GRAPH, class_name="ry-link", underline="none"),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Dependencies",
+        (rx.el.span(class_name="grow"), rx.link("Graph", href=GRAPH, class_name="ry-link", underline="none")),
         rx.cond(producers.length() + consumers.length() == 0, none),
         _list("Depends on", producers, _producer),
         _list("Used by", consumers, _consumer),
         _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
         rx.cond(may("module.write"), _add()),
-        class_name="ry-panel",
-        aria_label="Dependencies",
         custom_attrs={"data-testid": "dependencies"},
     )

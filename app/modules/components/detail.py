@@ -23,10 +23,12 @@ from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
+from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
+from app.ui.choice import dropdown
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
-from app.ui.panel import link_button, menu_item
-from app.ui.table import cell, heads, table
+from app.ui.panel import menu_item, titled_panel
+from app.ui.resource import Column, moment, rows_table
 from app.variables.components.variables import path_variables
 
 Module = ModulesState.module
@@ -54,30 +56,18 @@ def _menu() -> rx.Component:
     )
     ask = RunState.ask("DESTROY", Module["id"].to(str))
     destroy = menu_item("flame", "Destroy", ask, color_scheme="red", disabled=is_locked)
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.icon_button(
-                icon("ellipsis"),
-                variant="surface",
-                color_scheme="gray",
-                aria_label="Module actions",
-                title="More actions",
-            )
+    return dropdown(
+        icon_button("ellipsis", "Module actions", title="More actions", variant="surface", size="2"),
+        rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
+        rx.cond(may("job.plan"), _plans()),
+        rx.cond(may("module.lock"), lock),
+        rx.cond(may("job.apply"), rx.fragment(rx.dropdown_menu.separator(), destroy)),
+        rx.cond(
+            may("module.delete"),
+            menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
         ),
-        rx.dropdown_menu.content(
-            rx.cond(may("module.write"), menu_item("pencil", "Edit", ModuleFormState.edit_module)),
-            rx.cond(may("job.plan"), _plans()),
-            rx.cond(may("module.lock"), lock),
-            rx.cond(may("job.apply"), rx.fragment(rx.dropdown_menu.separator(), destroy)),
-            rx.cond(
-                may("module.delete"),
-                menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
-            ),
-            width="210px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+        width="210px",
+        align="end",
     )
 
 
@@ -89,23 +79,19 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 def _head() -> rx.Component:
     is_locked, path = ModuleContentsState.lock.by != "", Module["path"].to(str)
     plan = rx.fragment(
-        rx.button(
+        plain_button(
             icon("file-search"),
             "Plan",
             on_click=RunState.run_now("PLAN", Module["id"].to(str)),
-            variant="surface",
-            color_scheme="gray",
             custom_attrs={"data-key": "plan:" + path},
         ),
         page_key("drift:" + path, RunState.run_now("DRIFT", Module["id"].to(str))),
     )
     apply = rx.fragment(
-        rx.button(
+        act_button(
             icon("play"),
             "Apply",
             on_click=RunState.ask("APPLY", Module["id"].to(str)),
-            color_scheme="gray",
-            high_contrast=True,
             disabled=is_locked,
             custom_attrs={"data-key": "apply:" + path},
             title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
@@ -188,72 +174,65 @@ def _drift_note() -> rx.Component:
 def _pair(pair: rx.Var[Pair]) -> rx.Component:
     quiet = (pair["value"] == "None") | (pair["value"] == "Not pinned")
     return rx.fragment(
-        rx.el.dt(pair["label"]),
-        rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks")),
+        rx.el.dt(pair["label"]), rx.el.dd(pair["value"], class_name=rx.cond(quiet, "mut", "ry-mono ry-breaks"))
     )
 
 
 def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
-    button = rx.button(icon(name), label, on_click=event, size="1", variant="surface", color_scheme="gray")
+    button = small_button(icon(name), label, on_click=event)
     return rx.cond(may("module.write"), button)
 
 
 def _source() -> rx.Component:
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Source"), rx.el.span(class_name="grow"), _edit("Edit", "pencil"), class_name="ry-ph"),
+    return titled_panel(
+        "Source",
+        (rx.el.span(class_name="grow"), _edit("Edit", "pencil")),
         rx.el.div(
-            rx.el.dl(
-                rx.foreach(Module["source_rows"].to(list[Pair]), _pair),
-                class_name="ry-dl",
-            ),
-            class_name="ry-pb",
+            rx.el.dl(rx.foreach(Module["source_rows"].to(list[Pair]), _pair), class_name="ry-dl"), class_name="ry-pb"
         ),
-        class_name="ry-panel",
-        aria_label="Source",
     )
 
 
-def _job(job: rx.Var[HistoryRow]) -> rx.Component:
-    key = job["id"].to_string()
-    changes = rx.cond(
-        job["has_plan"],
-        plan_counts(job),
-        rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why"),
-    )
-    return rx.el.tr(
-        cell(
-            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload")), class_name="ry-row c6"),
-            class_name="n-a",
-        ),
-        cell(job_badge(job["status"].to(str)), class_name="n-b"),
-        cell(changes, class_name="n-c ry-rest"),
-        cell(
-            rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono"),
-            class_name="mut hide-s hide-m",
-        ),
-        cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
-        cell(clock_time(job["created_at"].to(str)), class_name="r mut num hide-s"),
-        role="row",
-        key=key,
-        custom_attrs={"data-status": job["status"]},
-    )
+def _number(job: rx.Var[HistoryRow]) -> rx.Component:
+    return rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload")), class_name="ry-row c6")
+
+
+def _result(job: rx.Var[HistoryRow]) -> rx.Component:
+    why = rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why")
+    return rx.cond(job["has_plan"], plan_counts(job), why)
+
+
+def _revision(job: rx.Var[HistoryRow]) -> rx.Component:
+    return rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono")
+
+
+HISTORY = (
+    Column("Job", _number, "n-a"),
+    Column("Status", lambda job: job_badge(job["status"].to(str)), "n-b"),
+    Column("Result", _result, "n-c ry-rest"),
+    Column("Revision", _revision, "mut hide-s hide-m"),
+    Column("Time", lambda job: since(job["since"].to(str), job["until"].to(str)), "r num n-d"),
+    Column("When", moment("created_at", clock_time), "r mut num hide-s"),
+)
+
+
+def _status(job: rx.Var[HistoryRow]) -> dict[str, Any]:
+    return {"data-status": job["status"]}
 
 
 def _history() -> rx.Component:
-    labels = (("Job", ""), ("Status", ""), ("Result", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
-    rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job), class_name="ry-history")
+    rows = rows_table("History", HISTORY, ModulesState.history, _status, class_name="ry-history")
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )
     every = rx.link(
         "All", href="/dashboard/jobs?search=" + Module["path"].to(str), class_name="ry-link", underline="none"
     )
-    return rx.el.section(
-        rx.el.div(rx.el.h2("History"), rx.el.span(class_name="grow"), every, class_name="ry-ph"),
+    return titled_panel(
+        "History",
+        (rx.el.span(class_name="grow"), every),
         history_chart(),
         rx.cond(ModulesState.history.length() > 0, rows, none),
-        class_name="ry-panel",
-        aria_label="History",
     )
 
 
@@ -262,24 +241,18 @@ def _version(version: rx.Var[Version]) -> rx.Component:
     compare = rx.cond(
         version.is_oldest,
         rx.fragment(),
-        rx.button(
+        quiet_button(
             "Compare",
             on_click=ModuleActionState.compare_with(version.serial),
-            size="1",
-            variant="ghost",
-            color_scheme="gray",
             aria_label="Compare serial " + number + " with the one before",
         ),
     )
     back = rx.cond(
         version.serial == ModulesState.state.serial,
         rx.fragment(),
-        rx.button(
+        quiet_button(
             "Roll back",
             on_click=ModuleActionState.ask_roll_back(version.serial),
-            size="1",
-            variant="ghost",
-            color_scheme="gray",
             aria_label="Roll back to serial " + number,
         ),
     )
@@ -323,20 +296,12 @@ def _state() -> rx.Component:
         ),
         class_name="ry-pb mut",
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("State versions"),
-            rx.el.span(class_name="grow"),
-            rx.cond(state.is_locked, locked, change_button()),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "State versions",
+        (rx.el.span(class_name="grow"), rx.cond(state.is_locked, locked, change_button())),
         rx.cond(
-            state.versions.length() > 0,
-            rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"),
-            none,
+            state.versions.length() > 0, rx.el.ul(rx.foreach(state.versions, _version), class_name="ry-list"), none
         ),
-        class_name="ry-panel",
-        aria_label="State versions",
     )
 
 

@@ -6,8 +6,9 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
+from app.ui.button import act_button, plain_button
 from app.ui.copy import code_block
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, question, typed_field
+from app.ui.dialog import alert, cancel, dialog, dialog_acts, dialog_input, question, typed_field
 
 State = ModuleActionState
 
@@ -27,11 +28,7 @@ def _question(kind: str, title: Any, text: str, act: str, label: Any) -> rx.Comp
 
 def _lock() -> rx.Component:
     close = State.ask_lock(False)
-    field = rx.el.div(
-        rx.el.label("Reason", html_for="lock-reason"),
-        rx.input(id="lock-reason", name="reason", required=True, max_length=500, auto_complete="off"),
-        class_name="ry-f ry-dialog-field",
-    )
+    field = dialog_input("lock-reason", "Reason", required=True, max_length=500, auto_complete="off")
     acts = dialog_acts(cancel(close), act_button("Lock module", type="submit"))
     return alert(
         "Lock this module?",
@@ -64,53 +61,33 @@ def _difference(each: rx.Var[Difference]) -> rx.Component:
 
 def _comparison() -> rx.Component:
     same = rx.el.p("Both versions have the same resources with the same values.", class_name="mut ry-dialog-field")
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title("Serial ", State.older, " to ", State.newer, size="4", margin_bottom="6px"),
-            rx.dialog.description("What differs, by resource. Values are not shown.", size="2", class_name="mut"),
-            rx.cond(
-                State.differences.length() > 0,
-                rx.el.ul(rx.foreach(State.differences, _difference), class_name="ry-pl ry-compare"),
-                same,
-            ),
-            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
-            max_width="560px",
-        ),
-        open=State.is_compared,
+    found = rx.el.ul(rx.foreach(State.differences, _difference), class_name="ry-pl ry-compare")
+    return dialog(
+        rx.fragment("Serial ", State.older, " to ", State.newer),
+        "What differs, by resource. Values are not shown.",
+        rx.cond(State.differences.length() > 0, found, same),
+        dialog_acts(rx.dialog.close(plain_button("Close"))),
+        is_open=State.is_compared,
         on_open_change=State.show_comparison,
+        width="560px",
     )
 
 
+def _part(words: str, text: Any, label: str) -> rx.Component:
+    return rx.fragment(rx.el.p(words, class_name="sm ry-dialog-field"), code_block(text, label))
+
+
 def _terminal() -> rx.Component:
-    asks = "plan uploads your folder and shows the log; apply waits for approvals and checks, as it does here."
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title("Use from your terminal", size="4", margin_bottom="6px"),
-            rx.dialog.description("With OpenTofu or Terraform. " + asks, size="2", class_name="mut"),
-            rx.cond(
-                State.cloud_host != "",
-                rx.fragment(
-                    rx.el.p("Once, in ~/.terraformrc", class_name="sm"), code_block(State.cloud_host, "Copy the host")
-                ),
-            ),
-            rx.el.p("Sign in once", class_name="sm"),
-            code_block(State.login, "Copy the sign-in"),
-            rx.el.p("In the module's code, in place of a backend block", class_name="sm"),
-            code_block(State.cloud, "Copy the block"),
-            rx.el.p(
-                "Then: ",
-                rx.el.code("tofu init"),
-                ", ",
-                rx.el.code("tofu plan"),
-                ", ",
-                rx.el.code("tofu apply"),
-                class_name="sm",
-            ),
-            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
-            max_width="560px",
-        ),
-        open=State.cloud != "",
+    return dialog(
+        "Use from your terminal",
+        "With OpenTofu or Terraform. plan uploads your folder and shows the log; apply waits for approvals and checks.",
+        rx.cond(State.cloud_host != "", _part("Once, in ~/.terraformrc", State.cloud_host, "Copy the host")),
+        _part("Sign in once", State.login, "Copy the sign-in"),
+        _part("In the module's code, in place of a backend block", State.cloud, "Copy the block"),
+        dialog_acts(rx.dialog.close(plain_button("Close"))),
+        is_open=State.cloud != "",
         on_open_change=State.show_terminal,
+        width="560px",
     )
 
 

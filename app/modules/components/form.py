@@ -10,9 +10,11 @@ from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
+from app.ui.button import icon_button, small_button
+from app.ui.choice import choice
 from app.ui.form.elements import check_field, problem_line
 from app.ui.icons import icon
-from app.ui.sheet import sheet_head
+from app.ui.sheet import sheet, sheet_form
 
 State = ModuleFormState
 
@@ -73,16 +75,7 @@ def _path(row: rx.Var[FileRow], where: str, key: rx.Var[str]) -> rx.Component:
             class_name="grow ry-mono",
             custom_attrs={"spellCheck": "false"},
         ),
-        rx.icon_button(
-            icon("x"),
-            type="button",
-            on_click=State.remove_file(where, key),
-            variant="ghost",
-            color_scheme="gray",
-            size="1",
-            aria_label="Remove this file",
-            title="Remove this file",
-        ),
+        icon_button("x", "Remove this file", State.remove_file(where, key), type="button"),
         class_name="ry-row",
     )
 
@@ -110,16 +103,7 @@ def _files(where: str, rows: rx.Var[list[FileRow]]) -> rx.Component:
     return rx.fragment(
         rx.foreach(rows, lambda row: _file(row, where)),
         _problem(where),
-        rx.button(
-            icon("plus"),
-            "Add a file",
-            type="button",
-            on_click=State.add_file(where),
-            size="1",
-            variant="surface",
-            color_scheme="gray",
-            class_name="ry-start",
-        ),
+        small_button(icon("plus"), "Add a file", type="button", on_click=State.add_file(where), class_name="ry-start"),
     )
 
 
@@ -163,9 +147,7 @@ def _source() -> rx.Component:
 
 
 def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Component:
-    control = rx.select.root(
-        rx.select.trigger(aria_label=label), rx.select.content(*items), name=key, default_value=State.values[key]
-    )
+    control = choice(label, *items, name=key, default_value=State.values[key], width=None)
     return _frame(key, label, control, hint)
 
 
@@ -259,54 +241,17 @@ def _group_fields() -> rx.Component:
     )
 
 
-def _head() -> rx.Component:
+def module_sheet() -> rx.Component:
+    """The sheet; what is typed stays until it is saved or left."""
+    save, is_group = rx.cond(State.is_new, "Create module", "Save"), State.kind == "group"
     about = rx.cond(
-        State.kind == "group",
+        is_group,
         "A group holds modules and what they inherit.",
         "A module is what jobs act on: source, engine, variables, state.",
     )
-    return sheet_head(State.title, about, State.set_open(False))
-
-
-def _form(body: rx.Component, on_submit: Any) -> rx.Component:
-    save = rx.cond(State.is_new, "Create module", "Save")
-    return rx.form(
-        rx.el.div(body, class_name="ry-sb"),
-        rx.el.div(
-            rx.cond(
-                State.errors.length() > 0, rx.el.span("Fix the highlighted fields.", class_name="err sm", role="status")
-            ),
-            rx.el.span(class_name="grow"),
-            rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
-            rx.button(save, type="submit", color_scheme="gray", high_contrast=True),
-            class_name="ry-sf",
-        ),
-        on_submit=on_submit,
-        class_name="ry-sheet-form",
-        key=State.revision.to_string(),
+    form = rx.cond(
+        is_group,
+        sheet_form(State, save, _group_fields(), on_submit=State.save_group),
+        sheet_form(State, save, _module_fields(), on_submit=State.save_module),
     )
-
-
-def module_sheet() -> rx.Component:
-    """The sheet; what is typed stays until it is saved or left."""
-    place: dict[str, Any] = {"left": "auto", "right": "8px", "top": "8px", "bottom": "8px"}
-    return rx.drawer.root(
-        rx.drawer.portal(
-            rx.drawer.overlay(background="var(--ry-scrim)", z_index="40"),
-            rx.drawer.content(
-                _head(),
-                rx.cond(
-                    State.kind == "group",
-                    _form(_group_fields(), State.save_group),
-                    _form(_module_fields(), State.save_module),
-                ),
-                class_name="ry-sheet",
-                custom_attrs={"data-vaul-no-drag": ""},
-                **place,
-            ),
-        ),
-        open=State.kind != "",
-        on_open_change=State.set_open,
-        direction="right",
-        handle_only=True,
-    )
+    return sheet(State, State.kind != "", State.title, about, form)

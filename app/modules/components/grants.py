@@ -5,7 +5,9 @@ import reflex as rx
 from app.frame.session import may
 from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
+from app.ui.button import plain_button
 from app.ui.elements import ago
+from app.ui.panel import titled_panel
 
 State = ModuleGrantsState
 
@@ -29,7 +31,7 @@ def _add() -> rx.Component:
             class_name="grow ry-mono",
             custom_attrs={"spellCheck": "false"},
         ),
-        rx.button("Grant", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Grant", type="submit"),
         on_submit=State.grant,
         class_name="ry-row ry-pb",
         key=State.revision.to_string(),
@@ -39,17 +41,12 @@ def _add() -> rx.Component:
 def output_readers() -> rx.Component:
     """The panel of readers, for everybody; only admins grant and revoke access, as in the database."""
     about = "These modules can read the outputs (terraform_remote_state), not the state."
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("Output access"),
-            rx.el.span(State.readers.length(), class_name="mut num"),
-            class_name="ry-ph",
-        ),
+    panel = titled_panel(
+        "Output access",
+        rx.el.span(State.readers.length(), class_name="mut num"),
         rx.el.div(about, class_name="ry-pb mut"),
         rx.el.ul(rx.foreach(State.readers, _reader), class_name="ry-list"),
         rx.cond(may("state.write"), _add()),
-        class_name="ry-panel",
-        aria_label="Output access",
         custom_attrs={"data-testid": "output-readers"},
     )
     return rx.cond(may("state.write") | (State.readers.length() > 0), panel)

@@ -12,21 +12,18 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
+from app.ui.button import act_button, icon_button, link_button, plain_button
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.panel import link_button, titled_panel
+from app.ui.panel import titled_panel
 from app.variables.components.variables import path_variables
 
 Group = ModulesState.group
 
 
 def _acts() -> rx.Component:
-    edit = rx.button(
-        icon("pencil"), "Edit", on_click=ModuleFormState.edit_group, variant="surface", color_scheme="gray"
-    )
-    new = rx.button(
-        icon("plus"), "New module here", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
-    )
+    edit = plain_button(icon("pencil"), "Edit", on_click=ModuleFormState.edit_group)
+    new = act_button(icon("plus"), "New module here", on_click=ModuleFormState.new_module)
     graph = link_button(
         icon("waypoints"),
         "Graph",
@@ -34,7 +31,7 @@ def _acts() -> rx.Component:
         size="2",
         attrs={"data-testid": "group-graph"},
     )
-    remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
+    remove = plain_button("Remove", on_click=ModuleActionState.ask("remove_group"), color_scheme="red")
     return rx.fragment(
         graph,
         rx.cond(may("group.write"), edit),
@@ -51,13 +48,7 @@ def _list(label: str, items: rx.Var[list[str]], none: str) -> rx.Component:
 
 
 def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
-    unassign = rx.icon_button(
-        rx.icon("x", size=14),
-        on_click=GroupState.unassign(runner["id"].to(str)),
-        variant="ghost",
-        color_scheme="gray",
-        aria_label="Unassign " + runner["name"].to(str),
-    )
+    unassign = icon_button("x", "Unassign " + runner["name"].to(str), GroupState.unassign(runner["id"].to(str)))
     return rx.el.li(
         rx.el.span(at + 1, class_name="ry-step num"),
         rx.el.div(
@@ -86,7 +77,7 @@ def _assign() -> rx.Component:
     names = rx.el.datalist(
         rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
     )
-    button = rx.button("Assign", type="submit", variant="surface", color_scheme="gray")
+    button = plain_button("Assign", type="submit")
     add = rx.link(
         icon("plus"),
         "Add runner here",
@@ -100,8 +91,9 @@ def _runners() -> rx.Component:
     none = rx.el.div("No runner serves it. Assign one below, or add one.", class_name="ry-pb mut")
     more = GroupState.runner_total - GroupState.runners.length()
     rest = rx.el.div(rx.link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Runners"), rx.el.span("in the order they are tried", class_name="mut"), class_name="ry-ph"),
+    return titled_panel(
+        "Runners",
+        rx.el.span("in the order they are tried", class_name="mut"),
         rx.cond(
             GroupState.runners.length() > 0,
             rx.el.ul(rx.foreach(GroupState.runners, _runner), class_name="ry-list"),
@@ -109,8 +101,6 @@ def _runners() -> rx.Component:
         ),
         rx.cond(more > 0, rest),
         rx.cond(SessionState.can_admin, _assign()),
-        class_name="ry-panel",
-        aria_label="Runners",
         custom_attrs={"data-testid": "group-runners"},
     )
 
@@ -125,23 +115,18 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))))
     last = rx.cond(module["job"] != "", rx.el.small(job, ended))
     return rx.el.li(
-        icon("box", class_name="mut"),
-        rx.el.div(path, last, class_name="grow"),
-        drift,
-        badge,
-        key=module["path"],
+        icon("box", class_name="mut"), rx.el.div(path, last, class_name="grow"), drift, badge, key=module["path"]
     )
 
 
 def _modules() -> rx.Component:
     more = GroupState.total - GroupState.modules.length()
     foot = rx.el.div(rx.el.span(more, " more; search finds them", class_name="num"), class_name="ry-foot")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Modules"), rx.el.span(GroupState.total, class_name="mut num"), class_name="ry-ph"),
+    return titled_panel(
+        "Modules",
+        rx.el.span(GroupState.total, class_name="mut num"),
         rx.el.ul(rx.foreach(GroupState.modules, _module), class_name="ry-list"),
         rx.cond(more > 0, foot),
-        class_name="ry-panel",
-        aria_label="Modules",
         custom_attrs={"data-testid": "group-modules"},
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.icons import icon
+from app.ui.button import icon_button
 
 
 def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Component:
@@ -16,6 +16,4 @@ def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Co
 
 def unlink_button(label: Any, title: str, event: Any) -> rx.Component:
     """The button that ends the link."""
-    return rx.icon_button(
-        icon("x"), on_click=event, variant="ghost", color_scheme="gray", size="1", aria_label=label, title=title
-    )
+    return icon_button("x", label, event, title=title)

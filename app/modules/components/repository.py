@@ -6,9 +6,11 @@ from app.frame.session import may
 from app.modules.state.repository import RepositoryState
 from app.modules.view.repository import INHERIT
 from app.triggers.view.triggers import APPLY_MODES
+from app.ui.choice import choice
 from app.ui.dialog import question
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
+from app.ui.panel import titled_panel
 
 Repository = RepositoryState.repository
 
@@ -31,12 +33,7 @@ def _pair(label: str, value: rx.Component) -> rx.Component:
 
 def _fields() -> list[rx.Component]:
     modes = {INHERIT: "As its group", **APPLY_MODES}
-    apply = rx.select.root(
-        rx.select.trigger(aria_label="Applies", width="100%"),
-        rx.select.content(*[rx.select.item(words, value=key) for key, words in modes.items()]),
-        name="apply",
-        default_value=Repository["own_apply"].to(str),
-    )
+    apply = choice("Applies", modes, name="apply", default_value=Repository["own_apply"].to(str))
     paths = rx.text_area(
         id="s-paths",
         name="paths",
@@ -92,13 +89,12 @@ def _note() -> rx.Component:
 def repository() -> rx.Component:
     """Shown where the repository of the module's source is connected."""
     change = rx.el.button("Change", on_click=RepositoryState.edit, type="button", class_name="rt-reset ry-link")
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("Repository"),
+    panel = titled_panel(
+        "Repository",
+        (
             rx.el.span(class_name="grow"),
             rx.cond(may("module.write"), change),
             rx.link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
-            class_name="ry-ph",
         ),
         rx.el.div(
             rx.el.dl(
@@ -114,7 +110,5 @@ def repository() -> rx.Component:
             class_name="ry-pb",
         ),
         rx.cond(Repository["note"] != "", _note()),
-        class_name="ry-panel",
-        aria_label="Repository",
     )
     return rx.cond(Repository["name"] != "", panel)

@@ -1,11 +1,15 @@
 """The dialog that changes a module's state."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button, small_button
+from app.ui.choice import segments
+from app.ui.dialog import alert, cancel, dialog_acts, dialog_field
 from app.ui.icons import icon
 
 State = StateChangeState
@@ -13,34 +17,21 @@ State = StateChangeState
 
 def change_button() -> rx.Component:
     """Opens the dialog; for admins, where Runyard has a state or may get its first resource."""
-    button = rx.button(
-        icon("pencil"), "Change", on_click=State.show(True), size="1", variant="surface", color_scheme="gray"
-    )
+    button = small_button(icon("pencil"), "Change", on_click=State.show(True))
     is_possible = (ModulesState.module["backend"] != "own") & ~ModulesState.module["engine"].to(str).contains("Pulumi")
     return rx.cond(may("state.write") & is_possible, button)
 
 
 def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:
-    make = rx.text_area if is_long else rx.input
-    more = {"rows": "3"} if is_long else {"auto_complete": "off"}
-    return rx.el.div(
-        rx.el.label(label, html_for=f"change-{name}"),
-        make(
-            id=f"change-{name}", name=name, placeholder=hint, required=is_needed, class_name="ry-mono",
-            custom_attrs={"spellCheck": "false"}, **more,
-        ),
-        class_name="ry-f ry-dialog-field",
-    )  # fmt: skip
+    key, props = f"change-{name}", dict[str, Any](class_name="ry-mono", custom_attrs={"spellCheck": "false"})
+    props |= {"id": key, "name": name, "placeholder": hint, "required": is_needed}
+    control = rx.text_area(rows="3", **props) if is_long else rx.input(auto_complete="off", **props)
+    return dialog_field(key, label, control)
 
 
 def state_change_dialog() -> rx.Component:
     """The dialog to change the state, with fields for the action and its resources."""
-    choice = rx.segmented_control.root(
-        *[rx.segmented_control.item(label, value=value) for value, label in ACTIONS.items()],
-        value=State.action,
-        on_change=State.choose,
-        aria_label="What to do",
-    )
+    choice = segments("What to do", ACTIONS, value=State.action, on_change=State.choose)
     address = "aws_instance.web"
     fields = rx.match(
         State.action,

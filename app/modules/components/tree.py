@@ -6,6 +6,8 @@ from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
+from app.ui.button import quiet_button, small_button
+from app.ui.choice import dropdown
 from app.ui.icons import icon
 from app.ui.table import search_box
 
@@ -75,13 +77,11 @@ def _search() -> rx.Component:
 def _drift_filter() -> rx.Component:
     """One click shows the modules with drift alone; the count is of all of them."""
     words = rx.cond(ModulesState.drifted == 1, "1 with drift", ModulesState.drifted.to_string() + " with drift")
-    button = rx.button(
+    button = small_button(
         icon("arrow-left-right"),
         words,
         on_click=ModulesState.toggle_drift,
-        size="1",
         color_scheme=rx.cond(ModulesState.only_drift, "amber", "gray"),
-        variant="surface",
         custom_attrs={"aria-pressed": ModulesState.only_drift},
     )
     return rx.el.div(button, class_name="ry-tree-search")
@@ -89,18 +89,12 @@ def _drift_filter() -> rx.Component:
 
 def _new_menu() -> rx.Component:
     """New module or new group."""
-    button = rx.button(
-        icon("plus"), "New", variant="ghost", size="1", color_scheme="gray", custom_attrs={"data-key": "n"}
-    )
-    menu = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(
-            rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
-            rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
-            rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
-            variant="soft",
-            color_scheme="gray",
-        ),
+    button = quiet_button(icon("plus"), "New", custom_attrs={"data-key": "n"})
+    menu = dropdown(
+        button,
+        rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
+        rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
+        rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
     )
     return rx.cond(SessionState.can_operate, menu)
 
@@ -132,10 +126,7 @@ def module_picker(chosen: rx.Var[str]) -> rx.Component:
     return rx.el.details(
         rx.el.summary(
             icon("folder-tree", class_name="mut"),
-            rx.el.span(
-                rx.cond(chosen != "", chosen, "Choose a module"),
-                class_name="ry-mono grow ry-el",
-            ),
+            rx.el.span(rx.cond(chosen != "", chosen, "Choose a module"), class_name="ry-mono grow ry-el"),
             icon("chevrons-up-down", class_name="mut"),
             class_name="rt-SelectTrigger rt-r-size-2 rt-variant-surface ry-picker",
         ),

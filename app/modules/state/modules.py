@@ -26,6 +26,7 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
+from app.ui.reader import read
 from app.variables.state.variables import PathVariablesState
 
 HISTORY = 10
@@ -316,11 +317,11 @@ def _history(row: Row) -> HistoryRow:
 
 def _group(row: Row, groups: list[Row], counts: Mapping[str, int]) -> GroupView:
     path = str(row["path"])
-    return {
-        "id": str(row["id"]),
-        "path": path,
-        "description": str(row.get("description") or ""),
-        "hooks": [str(name).replace("_", " ") for name in row.get("hooks") or {}],
-        "applies": group_applies(groups, path),
-        "modules": sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
-    }
+    return read(
+        GroupView,
+        row,
+        path=path,
+        hooks=[str(name).replace("_", " ") for name in row.get("hooks") or {}],
+        applies=group_applies(groups, path),
+        modules=sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
+    )

@@ -64,11 +64,7 @@ def to_form(module: Row) -> ModuleForm:
 
 
 def _source_fields(kind: str, source: Row) -> dict[str, str]:
-    names = {
-        "git": ("url", "ref", "subfolder"),
-        "archive": ("url", "sha256", "subfolder"),
-        "local": ("path",),
-    }
+    names = {"git": ("url", "ref", "subfolder"), "archive": ("url", "sha256", "subfolder"), "local": ("path",)}
     every = {f"{name}_{key}": "" for name, keys in names.items() for key in keys}
     return {**every, **{f"{kind}_{key}": str(source.get(key) or "") for key in names.get(kind, ())}}
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.modules.view.tree import result
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
@@ -41,13 +42,9 @@ def runner(row: Row, path: str) -> GroupRunner:
         why = f"Assigned to {assigned}"
     else:
         why = "Assigned to all modules" if assigned == "" else "Serves all modules"
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "status": str(row.get("status") or ""),
-        "why": f"{why}. Disabled." if row.get("is_disabled") else f"{why}.",
-        "is_here": assigned == path,
-    }
+    return read(
+        GroupRunner, row, why=f"{why}. Disabled." if row.get("is_disabled") else f"{why}.", is_here=assigned == path
+    )
 
 
 def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
@@ -74,12 +71,12 @@ def summary(rows: Sequence[Row], total: int) -> str:
 def _module(row: Row) -> GroupModule:
     last = row.get("last_job") or {}
     status, drifted = str(last.get("status") or ""), int(row.get("drift_resources") or 0)
-    return {
-        "path": str(row["path"]),
-        "name": str(row["name"]),
-        "status": status,
-        "words": result(status, str(last.get("type") or "")),
-        "drift": f"Drift in {drifted}" if row.get("drift_since") else "",
-        "job": str(last.get("number") or ""),
-        "ended_at": str(last.get("finished_at") or ""),
-    }
+    return read(
+        GroupModule,
+        row,
+        status=status,
+        words=result(status, str(last.get("type") or "")),
+        drift=f"Drift in {drifted}" if row.get("drift_since") else "",
+        job=last.get("number"),
+        ended_at=last.get("finished_at"),
+    )

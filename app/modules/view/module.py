@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -43,26 +44,20 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
     """Put a module's row into words."""
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
-    return {
-        "id": str(module["id"]),
-        "name": str(module["name"]),
-        "path": str(module["path"]),
-        "group_path": str(module.get("group_path") or ""),
-        "crumbs": crumbs(str(module.get("group_path") or "")),
-        "description": str(module.get("description") or ""),
-        "status": str(module.get("last_job_status") or ""),
-        "engine": f"{engine} {module.get('engine_version') or ''}".strip(),
-        "source": source_words(module),
-        "runner": runner,
-        "runner_note": note,
-        "approvals": _approvals(int(module.get("approvals_required") or 0)),
-        "is_auto_apply": bool(module.get("auto_apply")),
-        "can_apply_uploads": bool(module.get("can_apply_uploads")),
-        "backend": str(module.get("backend") or ""),
-        "drift_since": str(module.get("drift_since") or ""),
-        "drift": count(int(module.get("drift_resources") or 0), "resource"),
-        "source_rows": source_rows(module, workers),
-    }
+    return read(
+        ModuleView,
+        module,
+        crumbs=crumbs(str(module.get("group_path") or "")),
+        status=module.get("last_job_status"),
+        engine=f"{engine} {module.get('engine_version') or ''}".strip(),
+        source=source_words(module),
+        runner=runner,
+        runner_note=note,
+        approvals=_approvals(int(module.get("approvals_required") or 0)),
+        is_auto_apply=module.get("auto_apply"),
+        drift=count(int(module.get("drift_resources") or 0), "resource"),
+        source_rows=source_rows(module, workers),
+    )
 
 
 def crumbs(path: str) -> list[Pair]:

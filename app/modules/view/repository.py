@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.triggers.view.triggers import APPLY_MODES, watched_folders
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -39,27 +40,24 @@ def build(row: Row | None) -> RepositoryView:
     """Read the repository of module_page's answer; none is for a module whose repository is not connected."""
     row = row or {}
     is_own = bool(row.get("path")) and row.get("apply_from") == row.get("path")
-    return {
-        "id": str(row.get("id") or ""),
-        "name": str(row.get("repository") or ""),
-        "branch": str(row.get("branch") or "the default branch"),
-        "own_branch": str(row.get("branch") or ""),
-        "own_paths": "\n".join(row.get("paths") or []),
-        "own_apply": str(row.get("apply")) if is_own else INHERIT,
-        "is_on": bool(row.get("is_on", True)),
-        "watched": watched_folders(row),
-        "seen": str(row.get("seen_commit") or "")[:7],
-        "seen_at": str(row.get("seen_at") or ""),
-        "applied": str(row.get("applied_commit") or "")[:7],
-        "applied_at": str(row.get("applied_at") or ""),
-        "ahead": _ahead(row),
-        "applies": _applies(row.get("apply"), row.get("apply_from"), str(row.get("path") or "")),
-        "seen_href": _change(row, "seen_commit"),
-        "applied_href": _change(row, "applied_commit"),
-        "note": _note(row),
-        "folder": str(row.get("folder") or ""),
-        "moved_to": str(row.get("moved_to") or ""),
-    }
+    return read(
+        RepositoryView,
+        row,
+        name=row.get("repository"),
+        branch=row.get("branch") or "the default branch",
+        own_branch=row.get("branch"),
+        own_paths="\n".join(row.get("paths") or []),
+        own_apply=str(row.get("apply")) if is_own else INHERIT,
+        is_on=row.get("is_on", True),
+        watched=watched_folders(row),
+        seen=str(row.get("seen_commit") or "")[:7],
+        applied=str(row.get("applied_commit") or "")[:7],
+        ahead=_ahead(row),
+        applies=_applies(row.get("apply"), row.get("apply_from"), str(row.get("path") or "")),
+        seen_href=_change(row, "seen_commit"),
+        applied_href=_change(row, "applied_commit"),
+        note=_note(row),
+    )
 
 
 def read_form(view: RepositoryView, form: Row) -> dict[str, Any]:

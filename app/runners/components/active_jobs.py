@@ -9,9 +9,11 @@ from app.jobs.components.why import why_row
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.ui.badges import job_badge, tag
+from app.ui.button import quiet_button
 from app.ui.elements import since
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, more_button
 
 HEADS = (
@@ -34,22 +36,20 @@ def _why(job: Any) -> rx.Component:
 
 def _action(job: Any) -> rx.Component:
     is_asked = RunnersState.why.job_id == job["id"].to_string()
-    ghost = {"variant": "ghost", "color_scheme": "gray", "size": "1"}
     return rx.cond(
         job["status"] == "QUEUED",
         cell(
-            rx.button(
+            quiet_button(
                 "Why waiting?",
                 rx.cond(is_asked, icon("chevron-up"), icon("chevron-down")),
                 on_click=RunnersState.ask_why(job["id"]),
                 aria_expanded=rx.cond(is_asked, "true", "false"),
-                **ghost,
             ),
             class_name="r n-w",
         ),
         cell(
             rx.link(
-                rx.button(icon("scroll-text"), "Log", **ghost),
+                quiet_button(icon("scroll-text"), "Log"),
                 href="/dashboard/jobs/" + job["number"].to_string(),
                 underline="none",
                 tab_index=-1,
@@ -113,17 +113,14 @@ def active_jobs() -> rx.Component:
         test_id="no-active-jobs",
     )
     has_table = RunnersState.is_loading | (RunnersState.job_count > 0)
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("Active jobs"),
+    panel = titled_panel(
+        "Active jobs",
+        (
             rx.el.span(RunnersState.job_words, class_name="mut"),
             rx.el.span(class_name="grow"),
             rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
-            class_name="ry-ph",
         ),
         rx.cond(has_table, rx.fragment(_table(), _foot()), nothing),
-        class_name="ry-panel",
-        aria_label="Active jobs",
     )
     # A list that could not be read is not shown as an empty one.
     return rx.cond(RunnersState.problem != "", rx.fragment(), panel)

@@ -1,15 +1,12 @@
 """The bar over the table: what is selected in numbers, and what can be done to all of it; and the question before it is."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.frame.session import SessionState
 from app.runners.state.bulk import BulkState, Refusal
 from app.runners.state.runners import RunnersState
-from app.ui.icons import icon
+from app.ui.button import act_button, icon_button, plain_button, quiet_button, small_button
 
-SMALL: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 TITLES = {
     "drain": "Drain these runners?",
     "disable": "Disable these runners?",
@@ -29,17 +26,14 @@ def _count() -> rx.Var[str]:
 
 
 def _act(label: str, kind: str) -> rx.Component:
-    return rx.button(label, on_click=BulkState.ask(kind), custom_attrs={"data-testid": f"bulk-{kind}"}, **SMALL)
+    return small_button(label, on_click=BulkState.ask(kind), custom_attrs={"data-testid": f"bulk-{kind}"})
 
 
 def bulk_bar() -> rx.Component:
     """The bar with the number of selected runners, and the actions on them."""
-    more = rx.button(
+    more = quiet_button(
         f"Select all {RunnersState.match_count}",
         on_click=BulkState.select_all,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
         class_name="hide-s",
         custom_attrs={"data-testid": "select-all"},
     )
@@ -51,15 +45,7 @@ def bulk_bar() -> rx.Component:
         rx.el.span(class_name="grow"),
         _act("Drain", "drain"),
         rx.cond(SessionState.can_admin, admin),
-        rx.icon_button(
-            icon("x"),
-            on_click=BulkState.clear,
-            variant="ghost",
-            color_scheme="gray",
-            size="1",
-            aria_label="Clear selection",
-            title="Clear selection",
-        ),
+        icon_button("x", "Clear selection", BulkState.clear),
         class_name="ry-bulk",
         role="toolbar",
         aria_label="Selected runners",
@@ -89,12 +75,10 @@ def _text(words: dict[str, str]) -> rx.Component:
 
 def bulk_question() -> rx.Component:
     """Ask once for all of them; afterwards list those that refused, and why."""
-    confirm = rx.button(
+    confirm = act_button(
         _text({"drain": "Drain", "disable": "Disable", "update": "Update", "label": "Add label"}),
         on_click=BulkState.confirm,
         loading=BulkState.is_busy,
-        color_scheme="gray",
-        high_contrast=True,
         custom_attrs={"data-testid": "bulk-confirm"},
     )
     refused = rx.el.div(
@@ -103,9 +87,7 @@ def bulk_question() -> rx.Component:
         custom_attrs={"data-testid": "bulk-refused"},
     )
     has_refused = BulkState.refused.length() > 0
-    close = rx.button(
-        rx.cond(has_refused, "Close", "Cancel"), on_click=BulkState.close, variant="surface", color_scheme="gray"
-    )
+    close = plain_button(rx.cond(has_refused, "Close", "Cancel"), on_click=BulkState.close)
     return rx.dialog.root(
         rx.dialog.content(
             rx.dialog.title(_text(TITLES)),

@@ -8,6 +8,8 @@ from app.runners.components.self_form import name_field, path_field
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
 from app.ui.badges import job_badge
+from app.ui.button import act_button, plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
 from app.ui.icons import icon
@@ -18,12 +20,7 @@ State = AddRunnerState
 def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: Any) -> rx.Component:
     return rx.el.div(
         rx.el.span(label, class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label=label, width="100%"),
-            rx.select.content(items),
-            value=value,
-            on_change=on_change,
-        ),
+        choice(label, items, value=value, on_change=on_change),
         rx.el.small(hint),
         class_name="ry-f",
     )
@@ -46,25 +43,20 @@ def _check() -> rx.Component:
     mark = rx.cond(
         State.check == "TESTING", icon("loader-circle", class_name="t-blu ry-spin"), icon("plug-zap", class_name="mut")
     )
-    test = rx.button(
-        "Test connection",
-        on_click=State.test_identity,
-        disabled=State.check == "TESTING",
-        variant="surface",
-        color_scheme="gray",
-        size="1",
-    )
+    test = small_button("Test connection", on_click=State.test_identity, disabled=State.check == "TESTING")
     note = rx.el.div(mark, rx.el.p(words), test, class_name="ry-note", role="status")
     return rx.cond(State.check == "WORKS", rx.fragment(), note)
 
 
-def _input(label: str, value: Any, on_change: Any, hint: str, placeholder: str) -> rx.Component:
-    return rx.el.div(
-        rx.el.span(label, class_name="ry-lab"),
-        rx.input(aria_label=label, value=value, on_change=on_change, placeholder=placeholder, width="100%"),
-        rx.el.small(hint),
-        class_name="ry-f",
+def _input(label: str, name: str, hint: str, placeholder: str = "") -> rx.Component:
+    entry = rx.input(
+        aria_label=label,
+        value=State.options[name],
+        on_change=lambda text: State.set_option(name, text),
+        placeholder=placeholder,
+        width="100%",
     )
+    return rx.el.div(rx.el.span(label, class_name="ry-lab"), entry, rx.el.small(hint), class_name="ry-f")
 
 
 def _more() -> rx.Component:
@@ -72,11 +64,11 @@ def _more() -> rx.Component:
     role = "What its jobs may do in AWS. Without one they may do nothing there but protect their own task."
     return rx.el.details(
         rx.el.summary("Role, image, version and count"),
-        _input("Task role", State.task_role, State.set_task_role, role, "arn:aws:iam::123456789012:role/deployer"),
-        _input("Image", State.image, State.set_image, "Leave empty to use the deploying runner's.", ""),
+        _input("Task role", "task_role_arn", role, "arn:aws:iam::123456789012:role/deployer"),
+        _input("Image", "image", "Leave empty to use the deploying runner's."),
         rx.el.div(
-            _input("Version", State.version, State.set_version, "Leave empty for the newest release.", ""),
-            _input("Tasks", State.count, State.set_count, "How many run at first.", "1"),
+            _input("Version", "version", "Leave empty for the newest release."),
+            _input("Tasks", "desired_count", "How many run at first.", "1"),
             class_name="ry-two",
         ),
         class_name="ry-f",
@@ -97,13 +89,7 @@ def _form() -> rx.Component:
         _check(),
         rx.el.div(
             name_field(),
-            _select(
-                "Size",
-                sizes,
-                State.size,
-                State.set_size,
-                "One job per task: jobs are not isolated on Fargate.",
-            ),
+            _select("Size", sizes, State.size, State.set_size, "One job per task: jobs are not isolated on Fargate."),
             class_name="ry-two",
         ),
         path_field(),
@@ -141,9 +127,7 @@ def _step(step: Any) -> rx.Component:
     took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]))
     is_ahead = step["status"] == "PENDING"
     return rx.el.li(
-        mark,
-        rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")),
-        rx.el.span(took, class_name="mut num"),
+        mark, rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")), rx.el.span(took, class_name="mut num")
     )
 
 
@@ -157,11 +141,10 @@ def _following() -> rx.Component:
         ("SUCCEEDED", rx.cond(is_removal, "Everything it created was removed.", State.worker_name + " is online.")),
         "About 2 minutes in all. You can close this: the job continues.",
     )
-    surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     choices = rx.fragment(
         rx.el.span(class_name="grow"),
-        rx.cond(is_removal, rx.fragment(), rx.button("Roll back", on_click=State.roll_back, **surface)),
-        rx.button("Try again", on_click=State.retry, **surface),
+        rx.cond(is_removal, rx.fragment(), small_button("Roll back", on_click=State.roll_back)),
+        small_button("Try again", on_click=State.retry),
     )
     has_failed = (State.job_status == "FAILED") | (State.job_status == "CANCELLED")
     return rx.el.section(
@@ -185,16 +168,9 @@ def cloud_tab() -> rx.Component:
         "cloud",
         "No cloud identity yet",
         "A cloud identity names an AWS role and the regions to deploy runners in.",
-        rx.link(
-            rx.button("Add a cloud identity", variant="surface", color_scheme="gray"),
-            href="/dashboard/settings/cloud-identities",
-        ),
+        rx.link(plain_button("Add a cloud identity"), href="/dashboard/settings/cloud-identities"),
     )
-    return rx.cond(
-        State.identities.length() == 0,
-        none,
-        rx.fragment(_form(), rx.cond(State.job_id > 0, _following())),
-    )
+    return rx.cond(State.identities.length() == 0, none, rx.fragment(_form(), rx.cond(State.job_id > 0, _following())))
 
 
 def cloud_footer() -> rx.Component:
@@ -202,18 +178,11 @@ def cloud_footer() -> rx.Component:
     is_begun = State.job_id > 0
     return rx.el.div(
         rx.el.span(class_name="grow"),
-        rx.button(
-            rx.cond(is_begun, "Close", "Cancel"),
-            on_click=State.set_open(False),
-            variant="surface",
-            color_scheme="gray",
-        ),
-        rx.button(
+        plain_button(rx.cond(is_begun, "Close", "Cancel"), on_click=State.set_open(False)),
+        act_button(
             rx.cond(is_begun, "Deploying", "Deploy"),
             on_click=State.deploy,
             disabled=is_begun | (State.check != "WORKS"),
-            color_scheme="gray",
-            high_contrast=True,
         ),
         class_name="ry-sf",
     )

@@ -12,6 +12,8 @@ from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
+from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table
 
 State = RunnerState
@@ -85,14 +87,9 @@ def _key() -> rx.Component:
 def strip() -> rx.Component:
     """Heartbeats of 24 hours over the load, on one axis."""
     load_curve = area_chart(State.strip["load"].to(Curve), "strip-load", size=(900, 84), class_name="ry-area")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Last 24 hours"),
-            rx.el.span(State.strip["words"], class_name="mut"),
-            rx.el.span(class_name="grow"),
-            _key(),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Last 24 hours",
+        (rx.el.span(State.strip["words"], class_name="mut"), rx.el.span(class_name="grow"), _key()),
         rx.el.div(
             rx.el.div(
                 rx.foreach(State.strip["marks"].to(list[str]), lambda mark: rx.el.i(class_name=mark)),
@@ -106,35 +103,38 @@ def strip() -> rx.Component:
                 class_name="ry-area-box",
             ),
             rx.el.div(
-                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span),
-                rx.el.span("now"),
-                class_name="ry-axis num",
+                rx.foreach(State.strip["axis"].to(list[str]), rx.el.span), rx.el.span("now"), class_name="ry-axis num"
             ),
             class_name="ry-pb",
         ),
-        class_name="ry-panel",
     )
 
 
-def _instance(row: Any) -> rx.Component:
-    used = State.pulses[row["id"].to(str)]["used"]
-    is_there = row["status"] != "OFFLINE"
-    session = rx.cond(
-        is_there,
+def _is_there(row: Any) -> Any:
+    return row["status"] != "OFFLINE"
+
+
+def _session(row: Any) -> rx.Component:
+    return rx.cond(
+        _is_there(row),
         rx.fragment("since ", clock_time(row["connected_at"]), ", epoch ", row["epoch"]),
         rx.fragment("ended, epoch ", row["epoch"]),
     )
-    return rx.el.tr(
-        cell(rx.el.b(row["name"], style={"font_weight": "500"}), class_name="n-a"),
-        cell(rx.el.span(row["host"], class_name="ry-mono"), class_name="mut hide-s"),
-        cell(row["engines"], class_name="mut n-c wrap"),
-        cell(row["isolation"], class_name="mut hide-s hide-n wrap"),
-        cell(runner_badge(row["status"]), class_name="n-b"),
-        cell(load(used, rx.cond(is_there, row["capacity"], 0), row["status"]), class_name="n-d"),
-        cell(session, class_name="mut num hide-s wrap"),
-        role="row",
-        key=row["id"],
-    )
+
+
+def _load(row: Any) -> rx.Component:
+    return load(State.pulses[row["id"].to(str)]["used"], rx.cond(_is_there(row), row["capacity"], 0), row["status"])
+
+
+INSTANCES = (
+    Column("Instance", lambda row: rx.el.b(row["name"], style={"font_weight": "500"}), "n-a"),
+    Column("Host", mono("host"), "mut hide-s"),
+    Column("Engines", "engines", "mut n-c wrap"),
+    Column("Jobs run in", "isolation", "mut hide-s hide-n wrap"),
+    Column("Status", lambda row: runner_badge(row["status"]), "n-b"),
+    Column("Load", _load, "n-d"),
+    Column("Session", _session, "mut num hide-s wrap"),
+)
 
 
 def _instance_error(row: Any) -> rx.Component:
@@ -150,26 +150,13 @@ def _instance_error(row: Any) -> rx.Component:
 
 def instances() -> rx.Component:
     """The processes of this runner, with what they last complained about."""
-    columns = (
-        ("Instance", ""),
-        ("Host", ""),
-        ("Engines", ""),
-        ("Jobs run in", "hide-n"),
-        ("Status", ""),
-        ("Load", ""),
-        ("Session", ""),
-    )
-    rows = table("Instances", heads(*columns), rx.foreach(State.instances, _instance))
+    rows = rows_table("Instances", INSTANCES, State.instances, unmarked)
     nobody = rx.el.p("No process has connected with its token yet.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Instances"),
-            rx.el.span(State.connected_count, " connected", class_name="mut"),
-            class_name="ry-ph",
-        ),
+    return titled_panel(
+        "Instances",
+        rx.el.span(State.connected_count, " connected", class_name="mut"),
         rx.cond(State.instances.length() > 0, rows, nobody),
         rx.foreach(State.instances, _instance_error),
-        class_name="ry-panel",
     )
 
 
@@ -193,9 +180,9 @@ def jobs() -> rx.Component:
     columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", "hide-w"), ("Duration", "r"), ("Started", "r"))
     rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Jobs"),
+    return titled_panel(
+        "Jobs",
+        (
             rx.el.span(State.jobs_said, class_name="mut"),
             rx.el.span(class_name="grow"),
             rx.link(
@@ -204,10 +191,8 @@ def jobs() -> rx.Component:
                 class_name="ry-link",
                 underline="none",
             ),
-            class_name="ry-ph",
         ),
         rx.cond(State.jobs.length() > 0, rows, none),
-        class_name="ry-panel",
     )
 
 
@@ -239,20 +224,15 @@ def runner_log() -> rx.Component:
     """The newest warnings and errors of the runner's own log."""
     lines = rx.el.ul(rx.foreach(State.log, _log_line), class_name="ry-ev", style={"padding_bottom": "10px"})
     none = rx.el.p("No warnings and no errors since it started.", class_name="mut ry-pb")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Runner log"), rx.el.span("Newest warnings and errors", class_name="mut"), class_name="ry-ph"
-        ),
+    return titled_panel(
+        "Runner log",
+        rx.el.span("Newest warnings and errors", class_name="mut"),
         rx.cond(State.log.length() > 0, lines, none),
-        class_name="ry-panel",
-        aria_label="Runner log",
     )
 
 
 def events() -> rx.Component:
     """The panel of a runner's events."""
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Events"), class_name="ry-ph"),
-        rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"}),
-        class_name="ry-panel",
+    return titled_panel(
+        "Events", None, rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"})
     )

@@ -6,8 +6,10 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
+from app.ui.button import act_button, small_button
+from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
-from app.ui.dialog import act_button, alert, dialog_acts, question, secret_dialog
+from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field
 from app.ui.icons import icon
@@ -58,12 +60,7 @@ def _overlap() -> rx.Component:
     items = [rx.select.item(label.capitalize(), value=value) for value, label in OVERLAPS.items()]
     return rx.el.div(
         rx.el.span("The old token ends", class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label="The old token ends"),
-            rx.select.content(*items),
-            value=State.overlap,
-            on_change=State.set_overlap,
-        ),
+        choice("The old token ends", *items, value=State.overlap, on_change=State.set_overlap, width=None),
         rx.el.small("Until then both work, so that you can change it without a pause."),
         class_name="ry-f",
     )
@@ -92,9 +89,7 @@ def _is_unread() -> rx.Var[bool]:
 def _breaking(*, is_asked: bool) -> rx.Component:
     """Ask to read the notes of a breaking release before anything is updated past it."""
     first = State.breaking[0].to(str)
-    read = rx.button(
-        "Read the notes", on_click=ReleaseNotesState.show(first), variant="surface", color_scheme="gray", size="1"
-    )
+    read = small_button("Read the notes", on_click=ReleaseNotesState.show(first))
     words = rx.el.p(
         rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version)),
         "changes something that you may rely on.",

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
+from app.ui.choice import choice
 from app.ui.elements import doc_link
 from app.ui.form.elements import check_field, field, form_dialog, problem_line, text_field
 from app.ui.icons import icon
@@ -21,11 +22,8 @@ def account_items(accounts: Any) -> list[rx.Component]:
 
 
 def _account() -> rx.Component:
-    control = rx.select.root(
-        rx.select.trigger(aria_label="Service account", width="100%"),
-        rx.select.content(*account_items(State.accounts)),
-        name="account_id",
-        default_value=State.chosen["account_id"],
+    control = choice(
+        "Service account", *account_items(State.accounts), name="account_id", default_value=State.chosen["account_id"]
     )
     hint = rx.fragment("It can then sign in without a token. ", doc_link("How", "authentication"))
     # A runner that was deployed from here has a token of its own, which its job renews.

@@ -7,6 +7,8 @@ import reflex as rx
 from app.runners.components.health import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
+from app.ui.button import quiet_button
+from app.ui.choice import dropdown
 from app.ui.icons import icon
 
 CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "Health"}
@@ -30,28 +32,20 @@ def _chip(facet: str, label: str) -> rx.Component:
     chosen = RunnersState.chosen_words[facet].to(str)
     is_set = chosen != ""
     face = rx.cond(
-        is_set,
-        rx.fragment(rx.el.em(label), chosen, icon("chevron-down", "xs")),
-        rx.fragment(icon("plus", "xs"), label),
+        is_set, rx.fragment(rx.el.em(label), chosen, icon("chevron-down", "xs")), rx.fragment(icon("plus", "xs"), label)
     )
     clear = rx.dropdown_menu.item("Clear", on_select=RunnersState.clear_facet(facet))
     nothing: Any = rx.dropdown_menu.item("None of your runners has one", disabled=True)
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.el.button(
-                face,
-                class_name=rx.cond(is_set, "rt-reset ry-chip set", "rt-reset ry-chip"),
-                custom_attrs={"data-testid": f"chip-{facet}"},
-            )
+    return dropdown(
+        rx.el.button(
+            face,
+            class_name=rx.cond(is_set, "rt-reset ry-chip set", "rt-reset ry-chip"),
+            custom_attrs={"data-testid": f"chip-{facet}"},
         ),
-        rx.dropdown_menu.content(
-            rx.foreach(_choices(facet), lambda choice: _item(facet, choice)),
-            rx.cond(_choices(facet).length() == 0, nothing),
-            rx.cond(is_set, rx.fragment(rx.dropdown_menu.separator(), clear)),
-            variant="soft",
-            color_scheme="gray",
-            class_name="ry-chip-menu",
-        ),
+        rx.foreach(_choices(facet), lambda choice: _item(facet, choice)),
+        rx.cond(_choices(facet).length() == 0, nothing),
+        rx.cond(is_set, rx.fragment(rx.dropdown_menu.separator(), clear)),
+        class_name="ry-chip-menu",
     )
 
 
@@ -69,14 +63,7 @@ def _health(choice: rx.Var[Choice]) -> rx.Component:
 
 def chips() -> rx.Component:
     """The chips of the filters, and the healths as one-click filters."""
-    clear = rx.button(
-        "Clear all",
-        on_click=RunnersState.clear_search,
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        custom_attrs={"data-testid": "clear-all"},
-    )
+    clear = quiet_button("Clear all", on_click=RunnersState.clear_search, custom_attrs={"data-testid": "clear-all"})
     return rx.el.div(
         *[_chip(facet, label) for facet, label in CHIPS.items()],
         rx.cond(RunnersState.is_filtered, clear),

@@ -7,7 +7,9 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
+from app.ui.button import quiet_button
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 
 def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:
@@ -42,22 +44,19 @@ def _line(step: rx.Var[Step], at: rx.Var[int], on_add: Any) -> rx.Component:
 def first_steps(on_add: Any) -> rx.Component:
     """The panel; `on_add` opens the sheet that registers a runner."""
     state = FirstStepsState
-    hide = rx.button("Hide", on_click=state.hide, size="1", variant="ghost", color_scheme="gray")
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("First steps"),
+    hide = quiet_button("Hide", on_click=state.hide)
+    panel = titled_panel(
+        "First steps",
+        (
             rx.el.span(state.done, " of ", state.steps.length(), " done", class_name="mut num"),
             rx.el.span(class_name="grow"),
             hide,
-            class_name="ry-ph",
         ),
         rx.el.ol(
             rx.foreach(state.steps, lambda step, at: _line(step, at, on_add)),
             class_name="ry-first",
             style={"list_style": "none"},
         ),
-        class_name="ry-panel",
-        aria_label="First steps",
         custom_attrs={"data-testid": "first-steps"},
     )
     return rx.cond(state.is_shown & SessionState.can_operate, panel)

@@ -7,6 +7,8 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
+from app.ui.button import icon_button, small_button
+from app.ui.choice import dropdown
 from app.ui.icons import icon
 from app.ui.panel import menu_item
 
@@ -49,24 +51,17 @@ def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
 
 
 def _menu(row: Any, latest: rx.Var[str]) -> rx.Component:
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.icon_button(
-                icon("ellipsis"),
-                variant="ghost",
-                color_scheme="gray",
-                size="1",
-                aria_label="More actions for " + row["name"].to(str),
-                title="More actions",
-                custom_attrs={"data-menu": ""},
-            )
+    return dropdown(
+        icon_button(
+            "ellipsis", "More actions for " + row["name"].to(str), title="More actions", custom_attrs={"data-menu": ""}
         ),
-        rx.dropdown_menu.content(*menu_items(row, latest), width="210px", variant="soft", color_scheme="gray"),
+        *menu_items(row, latest),
+        width="210px",
     )
 
 
 def _button(label: str, event: Any) -> rx.Component:
-    return rx.button(label, on_click=event, variant="surface", color_scheme="gray", size="1")
+    return small_button(label, on_click=event)
 
 
 def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:

@@ -7,9 +7,11 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
-from app.ui.dialog import act_button, cancel, dialog_acts, question
+from app.ui.button import act_button, icon_button, quiet_button, small_button
+from app.ui.dialog import cancel, dialog, dialog_acts, question
 from app.ui.elements import ago, date
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 State = RunnerState
 
@@ -20,14 +22,8 @@ def _may_change() -> rx.Var[bool]:
 
 def _assignment(item: Any) -> rx.Component:
     mark = rx.cond(item["icon"] == "module", icon("box"), icon("folder"))
-    remove = rx.icon_button(
-        icon("x"),
-        on_click=State.unassign(item["path"]),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Stop serving " + item["path"].to(str),
-        title="Stop serving this",
+    remove = icon_button(
+        "x", "Stop serving " + item["path"].to(str), State.unassign(item["path"]), title="Stop serving this"
     )
     return rx.el.li(
         rx.el.span(mark, class_name="mut"),
@@ -39,29 +35,25 @@ def _assignment(item: Any) -> rx.Component:
 
 
 def _choice() -> rx.Component:
+    paths = rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))
     pick = rx.select.root(
         rx.select.trigger(placeholder="Choose a path", aria_label="Path", width="100%"),
-        rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+        rx.select.content(paths),
         value=State.chosen_path,
         on_change=State.choose_path,
     )
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title("Assign ", State.row["name"], size="4", margin_bottom="6px"),
-            rx.dialog.description(
-                "It may run jobs of every module at this path and below. Choose as little as it needs.",
-                size="2",
-                class_name="mut",
-            ),
-            rx.el.div(pick, class_name="ry-dialog-field"),
-            dialog_acts(
-                cancel(State.set_assigning(False)),
-                act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
-            ),
-            max_width="440px",
-        ),
-        open=State.is_assigning,
+    acts = dialog_acts(
+        cancel(State.set_assigning(False)),
+        act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
+    )
+    return dialog(
+        rx.fragment("Assign ", State.row["name"]),
+        "It may run jobs of every module at this path and below. Choose as little as it needs.",
+        rx.el.div(pick, class_name="ry-dialog-field"),
+        acts,
+        is_open=State.is_assigning,
         on_open_change=State.set_assigning,
+        width="440px",
     )
 
 
@@ -74,32 +66,22 @@ def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
 
 def assignments() -> rx.Component:
     """The panel of assignments: the paths that the runner serves."""
-    add = rx.button(
-        icon("plus"), "Assign", on_click=State.set_assigning(True), variant="surface", color_scheme="gray", size="1"
-    )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Assignments"),
-            rx.el.span(class_name="grow"),
-            rx.cond(_may_change(), add),
-            class_name="ry-ph",
-        ),
+    add = small_button(icon("plus"), "Assign", on_click=State.set_assigning(True))
+    return titled_panel(
+        "Assignments",
+        (rx.el.span(class_name="grow"), rx.cond(_may_change(), add)),
         rx.el.ul(
             rx.foreach(State.assignments, _assignment),
             rx.cond(
                 State.row["is_shared"],
                 rx.el.li(rx.el.span("Every module of every organisation", class_name="mut")),
                 _switch(
-                    "All modules",
-                    "Serves every path when nothing nearer does",
-                    State.serves_all,
-                    State.set_serves_all,
+                    "All modules", "Serves every path when nothing nearer does", State.serves_all, State.set_serves_all
                 ),
             ),
             class_name="ry-list",
         ),
         _choice(),
-        class_name="ry-panel",
     )
 
 
@@ -126,13 +108,8 @@ def _token(token: Any) -> rx.Component:
         ),
         rx.badge(token["word"], color_scheme="gray", radius="full"),
     )
-    revoke = rx.button(
-        "Revoke",
-        on_click=State.ask_revoke(token["id"]),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Revoke the token ending " + token["hint"].to(str),
+    revoke = quiet_button(
+        "Revoke", on_click=State.ask_revoke(token["id"]), aria_label="Revoke the token ending " + token["hint"].to(str)
     )
     return rx.el.li(
         rx.el.span(icon("key-round"), class_name="mut"),
@@ -148,16 +125,10 @@ def _token(token: Any) -> rx.Component:
 
 def tokens() -> rx.Component:
     """Its tokens: hints, use and end; never more."""
-    rotate = rx.button(
-        icon("refresh-cw"),
-        "Rotate",
-        on_click=RunnerActionState.ask("rotate", State.row["id"]),
-        variant="surface",
-        color_scheme="gray",
-        size="1",
-    )
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Tokens"), rx.el.span(class_name="grow"), rotate, class_name="ry-ph"),
+    rotate = small_button(icon("refresh-cw"), "Rotate", on_click=RunnerActionState.ask("rotate", State.row["id"]))
+    panel = titled_panel(
+        "Tokens",
+        (rx.el.span(class_name="grow"), rotate),
         rx.el.ul(rx.foreach(State.tokens, _token), class_name="ry-list"),
         question(
             is_open=State.revoking_id != "",
@@ -167,7 +138,6 @@ def tokens() -> rx.Component:
             on_act=State.revoke_token,
             on_keep=State.keep_token,
         ),
-        class_name="ry-panel",
     )
     return rx.cond(_may_change() & ~State.row["is_cloud"].to(bool), panel)
 
@@ -189,12 +159,12 @@ def _disabled_switch() -> rx.Component:
 
 def behaviour() -> rx.Component:
     """Switches; each takes effect at once, with a toast."""
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Behaviour"), class_name="ry-ph"),
+    return titled_panel(
+        "Behaviour",
+        None,
         rx.el.ul(
             _switch("Several instances", "Each needs its own name", State.allows_many, State.set_allows_many),
             _disabled_switch(),
             class_name="ry-list",
         ),
-        class_name="ry-panel",
     )

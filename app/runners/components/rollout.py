@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
+from app.ui.button import small_button
 from app.ui.dialog import question
 from app.ui.icons import icon
 
@@ -23,12 +24,11 @@ def _wave(wave: Any) -> rx.Component:
 
 
 def _actions() -> rx.Component:
-    surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     rollout = RunnersState.rollout
     key = rollout["id"].to(str)
-    pause = rx.button(icon("pause"), "Pause", on_click=RolloutState.pause(key), **surface)
-    resume = rx.button(icon("play"), "Resume", on_click=RolloutState.resume(key), **surface)
-    abort = rx.button("Abort", on_click=RolloutState.ask_abort(key), **surface)
+    pause = small_button(icon("pause"), "Pause", on_click=RolloutState.pause(key))
+    resume = small_button(icon("play"), "Resume", on_click=RolloutState.resume(key))
+    abort = small_button("Abort", on_click=RolloutState.ask_abort(key))
     acts = rx.el.div(rx.cond(rollout["is_paused"], resume, pause), abort, class_name="ry-acts")
     return rx.cond(SessionState.can_admin, acts)
 

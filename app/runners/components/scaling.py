@@ -7,8 +7,10 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
+from app.ui.button import small_button
 from app.ui.elements import clock_time, doc_link
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 State = RunnerScalingState
 FIELDS = (
@@ -39,7 +41,7 @@ def _field(name: str, label: str, hint: str) -> rx.Component:
 def scaling_limits() -> rx.Component:
     """Between which numbers it scales."""
     fields = [_field(*field) for field in FIELDS]
-    save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", size="1")
+    save = small_button("Save", type="submit")
     form = rx.el.form(
         rx.el.div(*fields[:2], class_name="ry-two"),
         rx.el.div(*fields[2:], class_name="ry-two"),
@@ -49,17 +51,7 @@ def scaling_limits() -> rx.Component:
         key=State.revision.to_string(),
         class_name="ry-pb",
     )
-    panel = rx.el.section(
-        rx.el.div(
-            rx.el.h2("Scaling"),
-            rx.el.span(class_name="grow"),
-            doc_link("How it decides", "scale-to-zero"),
-            class_name="ry-ph",
-        ),
-        form,
-        class_name="ry-panel",
-        aria_label="Scaling",
-    )
+    panel = titled_panel("Scaling", (rx.el.span(class_name="grow"), doc_link("How it decides", "scale-to-zero")), form)
     return rx.cond(RunnerState.row["is_cloud"], panel)
 
 
@@ -79,10 +71,5 @@ def scaling_ledger() -> rx.Component:
     """The panel of scaling decisions with their reasons, newest first."""
     none = rx.el.p("No decisions yet. One is recorded when the number changes.", class_name="mut ry-pb")
     rows = rx.el.ul(rx.foreach(State.decisions, _decision), class_name="ry-ev", style={"padding_bottom": "10px"})
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Scaling decisions"), class_name="ry-ph"),
-        rx.cond(State.decisions.length() > 0, rows, none),
-        class_name="ry-panel",
-        aria_label="Scaling decisions",
-    )
+    panel = titled_panel("Scaling decisions", None, rx.cond(State.decisions.length() > 0, rows, none))
     return rx.cond(RunnerState.row["is_cloud"], panel)

@@ -10,6 +10,8 @@ from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
+from app.ui.button import act_button, plain_button, small_button
+from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field
@@ -48,9 +50,9 @@ def path_field() -> rx.Component:
     """The field for the path of the modules that the runner may work on."""
     return rx.el.div(
         rx.el.span("Assign to", class_name="ry-lab"),
-        rx.select.root(
-            rx.select.trigger(aria_label="Assign to", width="100%"),
-            rx.select.content(rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))),
+        choice(
+            "Assign to",
+            rx.foreach(State.paths, lambda path: rx.select.item(path, value=path)),
             value=State.path,
             on_change=State.set_path,
         ),
@@ -74,11 +76,8 @@ def _host_field(key: str, label: str, hint: str, on_change: Any, **props: Any) -
 
 def _host_fields() -> rx.Component:
     hint = "Jobs that ask for a label go only to runners that have it."
-    account = rx.select.root(
-        rx.select.trigger(aria_label="Service account", width="100%"),
-        rx.select.content(*account_items(State.accounts)),
-        value=State.account_id,
-        on_change=State.set_account,
+    account = choice(
+        "Service account", *account_items(State.accounts), value=State.account_id, on_change=State.set_account
     )
     return rx.fragment(
         _host_field("labels", "Labels", hint, State.set_labels, default_value="", placeholder="gpu=true region=eu"),
@@ -221,7 +220,7 @@ def _box(mark: rx.Component, title: Any, text: Any, aside: rx.Component, class_n
 
 
 def _online_box() -> rx.Component:
-    plan = rx.button("Run a test plan", on_click=State.run_test, variant="surface", color_scheme="gray", size="1")
+    plan = small_button("Run a test plan", on_click=State.run_test)
     return _box(
         icon("circle-check", "", class_name="t-grn"),
         State.worker_name + " is online",
@@ -282,8 +281,8 @@ def self_footer() -> rx.Component:
     """Register, then Done."""
     register = rx.fragment(
         rx.el.span(class_name="grow"),
-        rx.button("Cancel", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
-        rx.button("Register", on_click=State.register, loading=State.is_busy, color_scheme="gray", high_contrast=True),
+        plain_button("Cancel", on_click=State.set_open(False)),
+        act_button("Register", on_click=State.register, loading=State.is_busy),
     )
     done = rx.fragment(
         rx.cond(
@@ -296,6 +295,6 @@ def self_footer() -> rx.Component:
                 class_name="mut sm grow",
             ),
         ),
-        rx.button("Done", on_click=State.set_open(False), color_scheme="gray", high_contrast=True),
+        act_button("Done", on_click=State.set_open(False)),
     )
     return rx.el.div(rx.cond(State.worker_id == "", register, done), class_name="ry-sf")

@@ -1,14 +1,13 @@
 """The add-runner sheet: two tabs, a token shown once, and a box that waits for the first heartbeat."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.runners.components.cloud_form import cloud_footer, cloud_tab
 from app.runners.components.self_form import self_footer, self_tab
 from app.runners.state.add_runner import AddRunnerState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
-from app.ui.sheet import sheet_head
+from app.ui.button import act_button
+from app.ui.dialog import alert, cancel, dialog_acts
+from app.ui.sheet import sheet
 
 State = AddRunnerState
 ABOUT = "A runner takes jobs for the modules you assign to it."
@@ -42,24 +41,5 @@ def _asking() -> rx.Component:
 
 def add_runner_sheet() -> rx.Component:
     """The sheet; it never closes automatically."""
-    place: dict[str, Any] = {"left": "auto", "right": "8px", "top": "8px", "bottom": "8px"}
-    return rx.fragment(
-        rx.drawer.root(
-            rx.drawer.portal(
-                rx.drawer.overlay(background="var(--ry-scrim)", z_index="40"),
-                rx.drawer.content(
-                    sheet_head("Add runner", ABOUT, State.set_open(False)),
-                    _tabs(),
-                    rx.cond(State.tab == "cloud", cloud_footer(), self_footer()),
-                    class_name="ry-sheet",
-                    custom_attrs={"data-vaul-no-drag": ""},
-                    **place,
-                ),
-            ),
-            open=State.is_open,
-            on_open_change=State.set_open,
-            direction="right",
-            handle_only=True,
-        ),
-        _asking(),
-    )
+    foot = rx.cond(State.tab == "cloud", cloud_footer(), self_footer())
+    return rx.fragment(sheet(State, State.is_open, "Add runner", ABOUT, _tabs(), foot), _asking())

@@ -13,6 +13,7 @@ from app.runners.state.bulk import BulkState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
+from app.ui.button import act_button, plain_button
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
@@ -119,21 +120,14 @@ def _labels(row: Any) -> rx.Component:
 
 def _version(row: Any) -> rx.Component:
     outdated = rx.el.span(
-        row["version"],
-        icon("circle-arrow-up"),
-        class_name="ry-old",
-        title="Older than " + SessionState.latest_version,
+        row["version"], icon("circle-arrow-up"), class_name="ry-old", title="Older than " + SessionState.latest_version
     )
     return rx.cond(row["is_outdated"], outdated, rx.el.span(row["version"]))
 
 
 @rx.memo
 def runner_row(
-    row: rx.Var[RunnerRow],
-    pulse: rx.Var[Pulse],
-    flash: rx.Var[str],
-    is_opened: rx.Var[bool],
-    is_selected: rx.Var[bool],
+    row: rx.Var[RunnerRow], pulse: rx.Var[Pulse], flash: rx.Var[str], is_opened: rx.Var[bool], is_selected: rx.Var[bool]
 ) -> rx.Component:
     """A runner's row; remembered by the browser, so that a change draws one row again and not the page."""
     return rx.el.tr(
@@ -200,12 +194,8 @@ def _runner(held: Any) -> rx.Component:
 
 
 def _nothing() -> rx.Component:
-    add = rx.button(
-        icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet, color_scheme="gray", high_contrast=True
-    )
-    read = rx.el.a(
-        rx.button("Read how", variant="surface", color_scheme="gray"), href="/docs/self-hosted/", target="_blank"
-    )
+    add = act_button(icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet)
+    read = rx.el.a(plain_button("Read how"), href="/docs/self-hosted/", target="_blank")
     none_yet = empty(
         "server",
         "No runners yet",
@@ -244,12 +234,7 @@ def runners_table() -> rx.Component:
     return rx.el.section(
         rx.cond(
             RunnersState.problem != "",
-            failed(
-                "Runners could not be loaded",
-                RunnersState.problem,
-                RunnersState.problem_hint,
-                RunnersState.load,
-            ),
+            failed("Runners could not be loaded", RunnersState.problem, RunnersState.problem_hint, RunnersState.load),
             rx.cond(has_table, rx.fragment(bulk_bar(), held, _pager()), _nothing()),
         ),
         class_name="ry-panel",

@@ -201,20 +201,17 @@ class RunnerActionState(AppState, rx.State):
         doer = doers.get(self.kind)
         if doer is None or (self.breaking and not self.has_read):
             return None
-        try:
-            said = await doer()
-        except AppError as error:
-            return say_error(error)
+        said = await doer()
         self._close()
         return said
 
-    async def _drain(self) -> rx.event.EventSpec:
-        await self._rpc("drain_worker", {"p_worker": self.worker_id, "p_reason": self.reason or "Drained by hand"})
-        return rx.toast.success(f"Draining {self.worker_name}", description="It stays in the list.")
+    async def _drain(self) -> rx.event.EventSpec | None:
+        args = {"p_worker": self.worker_id, "p_reason": self.reason or "Drained by hand"}
+        return await self._act("drain_worker", args, f"Draining {self.worker_name}", "It stays in the list.")
 
-    async def _disable(self) -> rx.event.EventSpec:
-        await self._rpc("set_worker_disabled", {"p_worker": self.worker_id, "p_disabled": True})
-        return rx.toast.success(f"{self.worker_name} is disabled", description="Running jobs finish.")
+    async def _disable(self) -> rx.event.EventSpec | None:
+        args, said = {"p_worker": self.worker_id, "p_disabled": True}, f"{self.worker_name} is disabled"
+        return await self._act("set_worker_disabled", args, said, "Running jobs finish.")
 
     async def _remove(self) -> rx.event.EventSpec:
         if self.typed != self.worker_name:
@@ -231,53 +228,33 @@ class RunnerActionState(AppState, rx.State):
 
     async def _rotate(self) -> list[rx.event.EventSpec]:
         token = await asyncio.to_thread(make_token)
-        await self._rpc(
-            "rotate_worker_token",
-            {
-                "p_worker": self.worker_id,
-                "p_token_hash": token.hash,
-                "p_token_hint": token.hint,
-                "p_overlap_seconds": int(self.overlap),
-            },
-        )
+        args = {"p_worker": self.worker_id, "p_token_hash": token.hash, "p_token_hint": token.hint}
+        await self._rpc("rotate_worker_token", {**args, "p_overlap_seconds": int(self.overlap)})
         self.rotated_id = self.worker_id
         # Tokens and events are not live rows: every viewer of this runner is shown them again.
         (await self._store()).notify("workers", self.worker_id)
         return [rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")]
 
-    async def _update(self) -> rx.event.EventSpec:
-        await self._rpc("update_one_worker", {"p_worker": self.worker_id})
-        return rx.toast.success(f"Updating {self.worker_name}", description="It first finishes its jobs.")
+    async def _update(self) -> rx.event.EventSpec | None:
+        args, said = {"p_worker": self.worker_id}, f"Updating {self.worker_name}"
+        return await self._act("update_one_worker", args, said, "It first finishes its jobs.")
 
-    async def _update_all(self) -> rx.event.EventSpec:
-        await self._rpc("update_outdated_workers", {"p_org": await self._org_id()})
-        return rx.toast.success("Updating the outdated runners", description="Each one first finishes its jobs.")
+    async def _update_all(self) -> rx.event.EventSpec | None:
+        args, said = {"p_org": await self._org_id()}, "Updating the outdated runners"
+        return await self._act("update_outdated_workers", args, said, "Each one first finishes its jobs.")
 
-    async def _deploy(self) -> rx.event.EventSpec:
+    async def _deploy(self) -> rx.event.EventSpec | None:
         worker = await self._worker(self.worker_id) or {}
-        args: dict[str, Any] = {
-            "p_org": await self._org_id(),
-            "p_name": worker.get("name"),
-            "p_cloud_identity": worker.get("cloud_identity_id"),
-            "p_region": worker.get("region"),
-            "p_options": {},
-        }
-        await self._rpc("deploy_worker", args)
-        return rx.toast.success(f"Deploying {self.worker_name}", description="It takes about two minutes.")
+        where = {"p_cloud_identity": worker.get("cloud_identity_id"), "p_region": worker.get("region")}
+        args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": worker.get("name"), **where, "p_options": {}}
+        return await self._act("deploy_worker", args, f"Deploying {self.worker_name}", "It takes about two minutes.")
 
     @rx.event
-    async def enable(self, worker_id: str) -> rx.event.EventSpec:
+    async def enable(self, worker_id: str) -> rx.event.EventSpec | None:
         """Enable a disabled runner; nothing to confirm."""
-        return await self._do_now("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
+        return await self._act("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
 
     @rx.event
-    async def resume(self, worker_id: str) -> rx.event.EventSpec:
+    async def resume(self, worker_id: str) -> rx.event.EventSpec | None:
         """Resume a draining runner; nothing to confirm."""
-        return await self._do_now("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")
-
-    async def _do_now(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec:
-        try:
-            await self._rpc(name, args)
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said)
+        return await self._act("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")

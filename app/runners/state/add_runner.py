@@ -68,10 +68,7 @@ class AddRunnerState(DeployForm, rx.State):
     async def open_sheet(self) -> rx.event.EventSpec | None:
         """Open the sheet, empty."""
         self._clear()
-        try:
-            await self._read_choices()
-        except AppError as error:
-            return say_error(error)
+        await self._read_choices()
         self.is_open, self._opened_by = True, self.router.session.session_id
         return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
 
@@ -266,13 +263,9 @@ class AddRunnerState(DeployForm, rx.State):
         if not self.worker_id:
             return None
         group = TEST_GROUP if self.path == ALL_MODULES else self.path
-        try:
-            module = await self._test_module(group)
-            options = {"pinned_worker_id": self.worker_id}
-            args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
-            job = await self._rpc("enqueue_job", args)
-        except AppError as error:
-            return say_error(error)
+        module, options = await self._test_module(group), {"pinned_worker_id": self.worker_id}
+        args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
+        job = await self._rpc("enqueue_job", args)
         # The sheet is left for good: it would reopen with the page otherwise, without its token.
         return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 

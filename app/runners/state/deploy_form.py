@@ -4,9 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError
-from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, named_options, read_test
+from app.frame.session import AppState
+from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, read_test
 from app.runners.view.form import new_name_problem
 
 ALL_MODULES = "(all modules)"
@@ -52,10 +51,7 @@ class DeployForm(RunnerForm, mixin=True):
     region: str = ""
     size: str = "2 vCPU, 4 GB"
     is_scaled_to_zero: bool = True
-    task_role: str = ""
-    image: str = ""
-    version: str = ""
-    count: str = ""
+    options: dict[str, str] = dict.fromkeys(("task_role_arn", "image", "version", "desired_count"), "")
     job_id: int = 0
     job_number: int = 0
     job_type: str = ""
@@ -76,17 +72,13 @@ class DeployForm(RunnerForm, mixin=True):
         self._choose_identity(identity_id)
 
     @rx.event
-    async def test_identity(self) -> rx.event.EventSpec | None:
+    async def test_identity(self) -> None:
         """Test the chosen identity on a runner; the sheet shows the result."""
         if not self.identity_id or self.check == "TESTING":
-            return None
-        try:
-            answer = await self._rpc("verify_cloud_identity", {"p_identity": self.identity_id})
-        except AppError as error:
-            return say_error(error)
+            return
+        answer = await self._rpc("verify_cloud_identity", {"p_identity": self.identity_id})
         self.test_job_id = int(answer["job"]["id"])
         self._note_test(answer["job"])
-        return None
 
     def _note_test(self, job: dict[str, Any]) -> None:
         check, said = read_test(job)
@@ -117,38 +109,20 @@ class DeployForm(RunnerForm, mixin=True):
         self.is_scaled_to_zero = is_on
 
     @rx.event
-    def set_task_role(self, text: str) -> None:
-        """Name the role that jobs act with."""
-        self.task_role = text.strip()
+    def set_option(self, name: str, text: str) -> None:
+        """Set the role that jobs act with, another image or version, or the number of tasks."""
+        if name in self.options:
+            self.options = {**self.options, name: text.strip()}
 
     @rx.event
-    def set_image(self, text: str) -> None:
-        """Name another image."""
-        self.image = text.strip()
-
-    @rx.event
-    def set_version(self, text: str) -> None:
-        """Name another version."""
-        self.version = text.strip()
-
-    @rx.event
-    def set_count(self, text: str) -> None:
-        """Set the number of tasks."""
-        self.count = text.strip()
-
-    @rx.event
-    async def deploy(self) -> Any:
+    async def deploy(self) -> None:
         """Queue the job that deploys a cloud-hosted runner, and follow it here."""
         self._check_name()
         if self.name_problem or self.job_id or self.check != "WORKS":
-            return None
-        try:
-            answer = await self._rpc("deploy_worker", await self._deployment())
-        except AppError as error:
-            return say_error(error)
+            return
+        answer = await self._rpc("deploy_worker", await self._deployment())
         self.worker_id, self.worker_name = str(answer["worker"]["id"]), self.name
         self._follow(answer["job"])
-        return None
 
     def _follow(self, job: dict[str, Any]) -> None:
         self.job_id, self.job_number = int(job["id"]), int(job["number"])
@@ -159,23 +133,18 @@ class DeployForm(RunnerForm, mixin=True):
             self.steps = steps
 
     @rx.event
-    async def retry(self) -> rx.event.EventSpec | None:
+    async def retry(self) -> None:
         """Go on from where the failed job stood: what it made is found again."""
-        return await self._instead("retry_job", {"p_job": self.job_id})
+        await self._instead("retry_job", {"p_job": self.job_id})
 
     @rx.event
-    async def roll_back(self) -> rx.event.EventSpec | None:
+    async def roll_back(self) -> None:
         """Take away all that the failed deployment made, and the runner with it."""
-        return await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
+        await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
 
-    async def _instead(self, name: str, args: dict[str, Any]) -> rx.event.EventSpec | None:
-        if self.job_status not in ("FAILED", "CANCELLED"):
-            return None
-        try:
+    async def _instead(self, name: str, args: dict[str, Any]) -> None:
+        if self.job_status in ("FAILED", "CANCELLED"):
             self._follow(await self._rpc(name, args))
-        except AppError as error:
-            return say_error(error)
-        return None
 
     async def _deployment(self) -> dict[str, Any]:
         size = SIZES[self.size]
@@ -185,7 +154,7 @@ class DeployForm(RunnerForm, mixin=True):
             "is_assigned_to_all_modules": is_all,
             "assignments": [] if is_all else [self.path],
             "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
-            **named_options(self.task_role, self.image, self.version, self.count),
+            **{name: text for name, text in self.options.items() if text},
         }
         return {
             "p_org": await self._org_id(),

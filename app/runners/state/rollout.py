@@ -4,8 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError
+from app.frame.session import AppState
 
 
 class RolloutState(AppState, rx.State):
@@ -13,24 +12,17 @@ class RolloutState(AppState, rx.State):
 
     aborting: str = ""
 
-    async def _do(self, name: str, rollout_id: str, said: str, more: str) -> rx.event.EventSpec:
-        try:
-            await self._rpc(name, {"p_rollout": rollout_id})
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said, description=more)
-
     @rx.event
-    async def pause(self, rollout_id: str) -> rx.event.EventSpec:
+    async def pause(self, rollout_id: str) -> rx.event.EventSpec | None:
         """Begin no further wave."""
-        return await self._do("pause_rollout", rollout_id, "The rollout is paused", "Updates that have begun continue.")
+        args = {"p_rollout": rollout_id}
+        return await self._act("pause_rollout", args, "The rollout is paused", "Updates that have begun continue.")
 
     @rx.event
-    async def resume(self, rollout_id: str) -> rx.event.EventSpec:
+    async def resume(self, rollout_id: str) -> rx.event.EventSpec | None:
         """Go on; what failed stays as it is."""
-        return await self._do(
-            "resume_rollout", rollout_id, "The rollout continues", "Runners that failed stay as they are."
-        )
+        args, text = {"p_rollout": rollout_id}, "Runners that failed stay as they are."
+        return await self._act("resume_rollout", args, "The rollout continues", text)
 
     @rx.event
     def ask_abort(self, rollout_id: str) -> None:
@@ -48,4 +40,5 @@ class RolloutState(AppState, rx.State):
         rollout_id, self.aborting = self.aborting, ""
         if not rollout_id:
             return None
-        return await self._do("abort_rollout", rollout_id, "The rollout is aborted", "Updated runners stay updated.")
+        args = {"p_rollout": rollout_id}
+        return await self._act("abort_rollout", args, "The rollout is aborted", "Updated runners stay updated.")

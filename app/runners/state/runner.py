@@ -4,11 +4,10 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
-from app.project.errors import AppError, NotThere
+from app.project.errors import NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
@@ -33,34 +32,13 @@ from app.runners.view.detail import (
 )
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
+from app.ui.reader import read
 from app.ui.words import parse_time
 
 JOBS_SHOWN = 8
 RUNNING = ("CLAIMED", "PROCESSING")
 SETTINGS = ("allow_multiple_instances", "is_assigned_to_all_modules")
-NOBODY: RunnerRow = {
-    "id": "",
-    "name": "",
-    "type": "",
-    "region": "",
-    "labels": [],
-    "status": "OFFLINE",
-    "is_asleep": False,
-    "is_starting": False,
-    "is_silent": False,
-    "why": "",
-    "health": [],
-    "version": "",
-    "is_outdated": False,
-    "created_at": "",
-    "facts": "",
-    "instance_count": 0,
-    "is_shared": False,
-    "is_disabled": False,
-    "is_draining": False,
-    "is_cloud": False,
-    "action": "",
-}
+NOBODY: RunnerRow = read(RunnerRow, {}, status="OFFLINE")
 
 
 class RunnerJob(JobRow):
@@ -196,20 +174,15 @@ class RunnerState(LivePage, rx.State):
         self._assign("tokens", build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or []))
 
     @rx.event
-    async def set_assigning(self, is_open: bool) -> rx.event.EventSpec | None:
+    async def set_assigning(self, is_open: bool) -> None:
         """Open or close the choice of a path."""
         self.is_assigning, self.chosen_path = is_open, ""
-        if not is_open:
-            return None
-        mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
-        try:
+        if is_open:
+            mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
             groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
             modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-        except AppError as error:
-            return say_error(error)
-        served = {item["path"] for item in self.assignments}
-        self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
-        return None
+            served = {item["path"] for item in self.assignments}
+            self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
 
     @rx.event
     def choose_path(self, path: str) -> None:
@@ -222,14 +195,18 @@ class RunnerState(LivePage, rx.State):
         """Assign the runner to the chosen path."""
         if not self.chosen_path:
             return None
-        said = await self._change("assign_worker", {"p_path": self.chosen_path}, f"Serves {self.chosen_path} now")
+        said = await self._change(
+            "assign_worker", {"p_worker": self._id(), "p_path": self.chosen_path}, f"Serves {self.chosen_path} now"
+        )
         self.is_assigning = False
         return said
 
     @rx.event
     async def unassign(self, path: str) -> rx.event.EventSpec | None:
         """Stop serving a path."""
-        return await self._change("unassign_worker", {"p_path": path}, f"No longer serves {path}")
+        return await self._change(
+            "unassign_worker", {"p_worker": self._id(), "p_path": path}, f"No longer serves {path}"
+        )
 
     @rx.event
     def ask_revoke(self, token_id: str) -> None:
@@ -251,31 +228,24 @@ class RunnerState(LivePage, rx.State):
         token_id, self.revoking_id = self.revoking_id, ""
         if not token_id:
             return None
-        try:
-            await self._rpc("revoke_worker_token", {"p_token": token_id})
-            await self._renew()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success("The token is revoked", description="Sessions that it opened have ended.")
+        text = "Sessions that it opened have ended."
+        return await self._change("revoke_worker_token", {"p_token": token_id}, "The token is revoked", text)
 
     @rx.event
     async def set_serves_all(self, is_on: bool) -> rx.event.EventSpec | None:
         """Serve every module where nothing nearer does, or stop."""
         options = {"is_assigned_to_all_modules": is_on}
         said = "Serves all modules now" if is_on else "Serves only its assignments now"
-        return await self._change("update_worker", {"p_options": options}, said)
+        return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)
 
     @rx.event
     async def set_allows_many(self, is_on: bool) -> rx.event.EventSpec | None:
         """Allow several instances of this runner, or only one."""
         options = {"allow_multiple_instances": is_on}
         said = "Several instances may connect" if is_on else "One instance may connect"
-        return await self._change("update_worker", {"p_options": options}, said)
+        return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)
 
-    async def _change(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec:
-        try:
-            await self._rpc(name, {"p_worker": self._id(), **args})
-            await self._renew()
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success(said)
+    async def _change(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec:
+        await self._rpc(name, args)
+        await self._renew()
+        return rx.toast.success(said, description=text)

@@ -7,11 +7,9 @@ from typing import Any, ClassVar
 import reflex as rx
 
 from app.frame.route import say_in_address
-from app.frame.session import say_error
 from app.jobs.view import queue
 from app.live.page import LivePage
 from app.live.patches import shown
-from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
@@ -259,17 +257,13 @@ class RunnersState(LivePage, rx.State):
         await self._turn()
 
     @rx.event
-    async def ask_why(self, job_id: int) -> rx.event.EventSpec | None:
+    async def ask_why(self, job_id: int) -> None:
         """Ask the database why a job waits; asking again folds the answer."""
         if self.why.job_id == str(job_id):
             self.why = queue.Why()
-            return None
-        try:
-            answer = await self._rpc("explain_queue", {"p_job": job_id})
-        except AppError as error:
-            return say_error(error)
+            return
+        answer = await self._rpc("explain_queue", {"p_job": job_id})
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
-        return None
 
 
 def _rows(held: Held) -> list[RunnerRow]:

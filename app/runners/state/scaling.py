@@ -4,8 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError
+from app.frame.session import AppState
 from app.project.models import Row
 from app.runners.view.scaling import Decision, Limits, build_decisions, check_limits, read_limits
 
@@ -35,8 +34,5 @@ class RunnerScalingState(AppState, rx.State):
         self.errors = checked.errors
         if checked.errors or not self.worker_id:
             return None
-        try:
-            await self._rpc("update_worker", {"p_worker": self.worker_id, "p_options": {"scaling": checked.spec}})
-        except AppError as error:
-            return say_error(error)
-        return rx.toast.success("Saved", description="The next decision follows it.")
+        args = {"p_worker": self.worker_id, "p_options": {"scaling": checked.spec}}
+        return await self._act("update_worker", args, "Saved", "The next decision follows it.")

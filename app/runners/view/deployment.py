@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.runners.view.cloud_identities import check_words
 from app.runners.view.rows import versions
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
@@ -61,12 +61,7 @@ class CloudIdentity(TypedDict):
 
 def _step(title: str, status: str, row: Row | None = None) -> DeployStep:
     row = row or {}
-    return {
-        "title": title,
-        "status": status,
-        "started_at": str(row.get("started_at") or ""),
-        "finished_at": str(row.get("finished_at") or ""),
-    }
+    return read(DeployStep, row, title=title, status=status)
 
 
 def build_steps(job: Row) -> list[DeployStep]:
@@ -83,14 +78,27 @@ def build_identity(row: Row) -> CloudIdentity:
     role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
     account = str(row.get("account_id") or "")
     check, said = check_words(row)
-    return {
-        "id": str(row["id"]),
-        "name": str(row["name"]),
-        "hint": f"Role {role}, account ending {account[-4:]}" if role else "",
-        "regions": [str(region) for region in row.get("regions") or []],
-        "check": check,
-        "check_words": said,
-    }
+    return read(
+        CloudIdentity,
+        row,
+        hint=f"Role {role}, account ending {account[-4:]}" if role else "",
+        regions=[str(region) for region in row.get("regions") or []],
+        check=check,
+        check_words=said,
+    )
+
+
+def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
+    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
+    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
+        return "TESTING", "Testing"
+    if test is not None and test["status"] == "QUEUED":
+        return "TESTING", "Waiting for a runner to test it"
+    if row.get("verification_error"):
+        return "BROKEN", str(row["verification_error"])
+    if row.get("verified_at"):
+        return "WORKS", "Works"
+    return "UNKNOWN", "Not tried yet"
 
 
 def read_test(job: Row) -> tuple[str, str]:
@@ -111,9 +119,3 @@ def arrival(worker: Row) -> str:
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"
     return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."
-
-
-def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
-    """The options beyond the size; the database validates them."""
-    given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
-    return {name: text for name, text in given.items() if text}

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
+from app.ui.reader import read
 from app.ui.words import count, duration, parse_time
 
 Row = Mapping[str, Any]
@@ -77,18 +78,14 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
     """List instances, connected ones first."""
     ordered = sorted(instances, key=lambda row: (row["status"] == "OFFLINE", str(row["name"]).casefold()))
     return [
-        {
-            "id": str(row["id"]),
-            "name": str(row["name"]),
-            "host": str(row.get("hostname") or "–"),
-            "engines": say_note(row) or engines_of(row) or "–",
-            "status": str(row["status"]),
-            "capacity": int(row.get("capacity") or 0),
-            "connected_at": str(row.get("connected_at") or ""),
-            "epoch": int(row.get("epoch") or 0),
-            "error": _trouble(row),
-            "isolation": ISOLATION.get(str(_facts(row).get("isolation")), "–"),
-        }
+        read(
+            InstanceDetail,
+            row,
+            host=row.get("hostname") or "–",
+            engines=say_note(row) or engines_of(row) or "–",
+            error=_trouble(row),
+            isolation=ISOLATION.get(str(_facts(row).get("isolation")), "–"),
+        )
         for row in ordered
     ]
 
@@ -195,15 +192,14 @@ def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:
 def _token(row: Row, *, is_in_use: bool) -> TokenRow:
     is_live, last_used = bool(row.get("is_live")), str(row.get("last_used_at") or "")
     waiting = "old" if last_used else "new, not used yet"
-    return {
-        "id": str(row["id"]),
-        "hint": str(row.get("hint") or ""),
-        "word": "in use" if is_in_use else waiting if is_live else "ended",
-        "is_live": is_live,
-        "last_used_at": last_used,
-        "ends_at": str(row.get("revoked_at") or row.get("expires_at") or ""),
-        "created_at": str(row.get("created_at") or ""),
-    }
+    return read(
+        TokenRow,
+        row,
+        word="in use" if is_in_use else waiting if is_live else "ended",
+        is_live=is_live,
+        last_used_at=last_used,
+        ends_at=row.get("revoked_at") or row.get("expires_at") or "",
+    )
 
 
 def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
@@ -233,14 +229,7 @@ def _event(row: Row) -> EventRow:
     instance = str(row.get("instance_name") or "")
     reason, by = _split_reason(say_reason(str(row.get("reason") or "")))
     text = f"{instance} {words}" if instance else words
-    return {
-        "id": str(row["id"]),
-        "name": name,
-        "at": str(row["at"]),
-        "icon": icon,
-        "text": text if reason in ("", READY) else f"{text}: {reason}",
-        "by": by,
-    }
+    return read(EventRow, row, name=name, icon=icon, text=text if reason in ("", READY) else f"{text}: {reason}", by=by)
 
 
 def _split_reason(reason: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 from app.ui.words import TYPE_WORDS
 
 Row = Mapping[str, Any]
@@ -41,15 +42,7 @@ class RunnerForm(TypedDict):
     is_cloud: bool
 
 
-EMPTY: RunnerForm = {
-    "name": "",
-    "labels": "",
-    "capacity": "1",
-    "account_id": NO_ACCOUNT,
-    "allows_many": False,
-    "types": [],
-    "is_cloud": False,
-}
+EMPTY: RunnerForm = read(RunnerForm, {}, capacity="1", account_id=NO_ACCOUNT)
 
 
 def read_runner(worker: Row) -> RunnerForm:
@@ -68,13 +61,13 @@ def read_runner(worker: Row) -> RunnerForm:
 def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
     """List the accounts to choose from; a disabled one is marked, because nothing could sign in with it."""
     return [
-        {
-            "id": str(row["id"]),
-            "name": f"{row['name']} (disabled)" if row.get("is_disabled") else str(row["name"]),
-            "client_id": str(row.get("client_id") or ""),
-            "proof": "identity" if row.get("trusts") else "secret",
-            "trusts": "\n\n".join(_trust_words(trust) for trust in row.get("trusts") or []),
-        }
+        read(
+            AccountChoice,
+            row,
+            name=f"{row['name']} (disabled)" if row.get("is_disabled") else str(row["name"]),
+            proof="identity" if row.get("trusts") else "secret",
+            trusts="\n\n".join(_trust_words(trust) for trust in row.get("trusts") or []),
+        )
         for row in rows
     ]
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.reader import read
+
 Row = Mapping[str, Any]
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 
@@ -45,16 +47,14 @@ def since_of(job: Row) -> str:
 
 def active_row(job: Row) -> ActiveJob:
     """Make the row of one job."""
-    return {
-        "id": int(job["id"]),
-        "number": int(job["number"]),
-        "type": str(job["type"]),
-        "path": target_of(job),
-        "status": str(job["status"]),
-        "runner": runner_of(job),
-        "since": since_of(job),
-        "by": str(job.get("created_by_label") or "–"),
-    }
+    return read(
+        ActiveJob,
+        job,
+        path=target_of(job),
+        runner=runner_of(job),
+        since=since_of(job),
+        by=job.get("created_by_label") or "–",
+    )
 
 
 def say_counts(counts: Mapping[str, int]) -> str:

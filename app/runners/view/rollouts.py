@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.reader import read
 from app.ui.words import count
 
 Row = Mapping[str, Any]
@@ -37,14 +38,13 @@ def build_rollout(progress: Row | None) -> Rollout:
     waves: list[Row] = list(progress.get("waves") or [])
     done, total = sum(int(wave["done"]) for wave in waves), sum(int(wave["runners"]) for wave in waves)
     current = int(progress["wave"])
-    return {
-        "id": str(progress["id"]),
-        "version": str(progress["version"]),
-        "is_paused": progress["status"] == "PAUSED",
-        "words": f"wave {current} of {len(waves)}, {done:,} of {total:,} updated",
-        "reason": str(progress.get("reason") or ""),
-        "waves": [_wave(at, wave, current) for at, wave in enumerate(waves, start=1)],
-    }
+    return read(
+        Rollout,
+        progress,
+        is_paused=progress["status"] == "PAUSED",
+        words=f"wave {current} of {len(waves)}, {done:,} of {total:,} updated",
+        waves=[_wave(at, wave, current) for at, wave in enumerate(waves, start=1)],
+    )
 
 
 def _wave(number: int, wave: Row, current: int) -> Wave:

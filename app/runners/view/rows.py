@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.runners.view.events import say_reason
+from app.ui.reader import read
 from app.ui.words import capitalised, count, duration
 
 Row = Mapping[str, Any]
@@ -185,29 +186,23 @@ def build_row(listed: Row) -> RunnerRow:
     is_degraded = "degraded" in (worker.get("health") or [])
     reason = why(worker, int(worker.get("used") or 0), "" if is_degraded else engine_note(processes))
     parts = (worker["type"], worker.get("region"), worker.get("version"), reason)
-    return {
-        "id": str(worker["id"]),
-        "name": str(worker["name"]),
-        "type": str(worker["type"]),
-        "region": str(worker.get("region") or "–"),
-        "labels": [str(label) for label in worker.get("labels") or []],
-        "status": str(worker["status"]),
-        "is_asleep": bool(worker.get("is_scaled_to_zero")),
-        "is_starting": is_starting(worker),
-        "is_silent": is_silent(worker),
-        "why": reason,
-        "health": conditions(worker),
-        "version": str(worker.get("version") or "–"),
-        "is_outdated": is_outdated,
-        "created_at": str(worker.get("created_at") or ""),
-        "facts": " · ".join(str(part) for part in parts if part),
-        "instance_count": len(processes),
-        "is_shared": bool(worker.get("is_shared")),
-        "is_disabled": bool(worker.get("is_disabled")),
-        "is_draining": bool(worker.get("is_draining")),
-        "is_cloud": worker["type"] == "cloud-hosted",
-        "action": likely_action(worker, is_outdated),
-    }
+    return read(
+        RunnerRow,
+        worker,
+        region=worker.get("region") or "–",
+        labels=[str(label) for label in worker.get("labels") or []],
+        is_asleep=worker.get("is_scaled_to_zero"),
+        is_starting=is_starting(worker),
+        is_silent=is_silent(worker),
+        why=reason,
+        health=conditions(worker),
+        version=worker.get("version") or "–",
+        is_outdated=is_outdated,
+        facts=" · ".join(str(part) for part in parts if part),
+        instance_count=len(processes),
+        is_cloud=worker["type"] == "cloud-hosted",
+        action=likely_action(worker, is_outdated),
+    )
 
 
 def engines_of(instance: Row) -> str:
@@ -251,16 +246,14 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
     """Make the sub-rows of a runner, by name."""
     ordered = sorted(instances, key=lambda row: str(row["name"]).casefold())
     return [
-        {
-            "id": str(row["id"]),
-            "name": str(row["name"]),
-            "host": str(row.get("hostname") or "–"),
-            "status": str(row["status"]),
-            "why": instance_why(row),
-            "version": str(row.get("version") or "–"),
-            "capacity": int(row.get("capacity") or 0),
-            "is_last": at == len(ordered) - 1,
-        }
+        read(
+            InstanceRow,
+            row,
+            host=row.get("hostname") or "–",
+            why=instance_why(row),
+            version=row.get("version") or "–",
+            is_last=at == len(ordered) - 1,
+        )
         for at, row in enumerate(ordered)
     ]
 

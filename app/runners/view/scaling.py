@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 from app.ui.words import capitalised
 
 Row = Mapping[str, Any]
@@ -60,14 +61,14 @@ def check_limits(raw: object) -> Checked:
 def build_decisions(rows: Iterable[Row]) -> list[Decision]:
     """List decisions, newest first as they come."""
     return [
-        {
-            "id": str(row["id"]),
-            "at": str(row["at"]),
-            "counts": f"{row['from_count']} → {row['to_count']}",
-            "reason": capitalised(str(row["reason"])),
-            "is_rehearsal": bool(row.get("dry_run")),
-            "icon": _direction(int(row["to_count"]) - int(row["from_count"])),
-        }
+        read(
+            Decision,
+            row,
+            counts=f"{row['from_count']} → {row['to_count']}",
+            reason=capitalised(str(row["reason"])),
+            is_rehearsal=row.get("dry_run"),
+            icon=_direction(int(row["to_count"]) - int(row["from_count"])),
+        )
         for row in rows
     ]
 

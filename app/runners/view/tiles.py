@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from app.project.store import OrgStore
 from app.runners.view.curves import NO_CURVE, Curve, bars, smooth
+from app.ui.reader import read
 from app.ui.words import queue_wait
 
 Row = Mapping[str, Any]
@@ -31,17 +32,8 @@ def _series(rows: Sequence[Row], key: str) -> list[float | None]:
     return [None if row.get(key) is None else float(row[key]) for row in rows]
 
 
-def _blank() -> Tile:
-    return {
-        "figure": "–",
-        "unit": "",
-        "aside": "",
-        "move": "",
-        "is_up": False,
-        "is_good": True,
-        "curve": NO_CURVE,
-        "bars": [],
-    }
+def _tile(**made: Any) -> Tile:
+    return read(Tile, {"figure": "–", "is_good": True, "curve": NO_CURVE}, **made)
 
 
 def wait_tile(rows: Sequence[Row], key: str, waiting: int = 0) -> Tile:
@@ -49,20 +41,19 @@ def wait_tile(rows: Sequence[Row], key: str, waiting: int = 0) -> Tile:
     series = _series(rows, key)
     known = [value for value in series if value is not None]
     if not known:
-        return {**_blank(), "aside": f"{waiting:,} waiting now" if waiting else ""}
+        return _tile(aside=f"{waiting:,} waiting now" if waiting else "")
     figure, unit = queue_wait(known[-1]).split()
     before = known[:-1]
     change = known[-1] - sum(before) / len(before) if before else 0.0
-    return {
-        **_blank(),
-        "figure": figure,
-        "unit": unit,
-        "aside": "this hour" if series[-1] is not None else "last hour with jobs",
-        "move": f"{queue_wait(abs(change))} vs 24 h" if abs(change) >= 0.1 else "",
-        "is_up": change > 0,
-        "is_good": change <= 0,
-        "curve": smooth(series),
-    }
+    return _tile(
+        figure=figure,
+        unit=unit,
+        aside="this hour" if series[-1] is not None else "last hour with jobs",
+        move=f"{queue_wait(abs(change))} vs 24 h" if abs(change) >= 0.1 else "",
+        is_up=change > 0,
+        is_good=change <= 0,
+        curve=smooth(series),
+    )
 
 
 def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
@@ -70,21 +61,20 @@ def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
     used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
     shares = _series(rows, "share")
     known = [share for share in shares if share is not None]
-    return {
-        **_blank(),
-        "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
-        "unit": "%" if capacity else "",
-        "aside": f"{used} of {capacity} slots" if capacity else "no slots",
-        "move": f"busiest hour {100 * max(known):.0f} %" if known else "",
-        "curve": smooth(shares),
-    }
+    return _tile(
+        figure=f"{100 * used / capacity:.0f}" if capacity else "–",
+        unit="%" if capacity else "",
+        aside=f"{used} of {capacity} slots" if capacity else "no slots",
+        move=f"busiest hour {100 * max(known):.0f} %" if known else "",
+        curve=smooth(shares),
+    )
 
 
 def throughput_tile(rows: Sequence[Row]) -> Tile:
     """Throughput: jobs finished in the last full hour against the hours before it, or what there is instead."""
     counts = [value or 0.0 for value in _series(rows, "jobs")]
     figure, unit = _throughput(counts)
-    tile: Tile = {**_blank(), "figure": f"{figure:.0f}", "unit": unit, "bars": bars(counts)}
+    tile = _tile(figure=f"{figure:.0f}", unit=unit, bars=bars(counts))
     # Hours before the first job do not count as quiet: there were no users yet.
     before = list(itertools.dropwhile(lambda value: not value, counts[:-2]))
     if unit == PER_HOUR:

@@ -10,68 +10,47 @@ from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
-from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.button import act_button, small_button
+from app.ui.dialog import alert, cancel, dialog_acts, dialog_input, error_line
+from app.ui.panel import titled_panel
 
 State = AccountState
 
 
 def _button(label: str, what: str, **props: Any) -> rx.Component:
     # Opening the page closes what a reload would have left open: a click before that would be lost.
-    return rx.button(
-        label,
-        on_click=State.ask(what),
-        disabled=State.is_loading,
-        size="1",
-        variant="surface",
-        color_scheme="gray",
-        **props,
-    )
-
-
-def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:
-    return rx.el.div(
-        rx.el.label(label, html_for=f"account-{name}"),
-        rx.input(id=f"account-{name}", name=name, type=kind, required=True, auto_complete=complete),
-        class_name="ry-f ry-dialog-field",
-    )
+    return small_button(label, on_click=State.ask(what), disabled=State.is_loading, **props)
 
 
 def _dialog(what: str, title: str, text: str, act: str, on_submit: Any, *fields: rx.Component) -> rx.Component:
-    problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "account-error"})
     acts = dialog_acts(cancel(State.ask("")), act_button(act, type="submit"))
-    form = rx.form(*fields, rx.cond(State.error != "", problem), acts, on_submit=on_submit)
+    form = rx.form(*fields, error_line(State.error, "account-error"), acts, on_submit=on_submit)
     return alert(title, text, form, is_open=State.asking == what, on_escape=State.ask(""))
 
 
+def _password(name: str, label: str, complete: str = "new-password") -> rx.Component:
+    return dialog_input(f"account-{name}", label, type="password", required=True, auto_complete=complete)
+
+
 def _dialogs() -> list[rx.Component]:
-    current = _field("current", "Current password", "password", "current-password")
+    ends, sent = (
+        "All your other sessions end.",
+        "A link is sent to the new address. The change takes effect when you follow it.",
+    )
+    current = _password("current", "Current password", "current-password")
+    new = (_password("password", "New password"), _password("again", "New password again"))
+    email = dialog_input("account-email", "New address", type="email", required=True, auto_complete="email")
     return [
-        _dialog(
-            "password",
-            "Change password",
-            "All your other sessions end.",
-            "Change password",
-            State.change_password,
-            current,
-            _field("password", "New password", "password", "new-password"),
-            _field("again", "New password again", "password", "new-password"),
-        ),
-        _dialog(
-            "email",
-            "Change email",
-            "A link is sent to the new address. The change takes effect when you follow it.",
-            "Send link",
-            State.change_email,
-            _field("current", "Current password", "password", "current-password"),
-            _field("email", "New address", "email", "email"),
-        ),
+        _dialog("password", "Change password", ends, "Change password", State.change_password, current, *new),
+        _dialog("email", "Change email", sent, "Send link", State.change_email, current, email),
     ]
 
 
 def account() -> rx.Component:
     """The account's page."""
-    sign_in = rx.el.section(
-        rx.el.div(rx.el.h2("Sign-in"), class_name="ry-ph"),
+    sign_in = titled_panel(
+        "Sign-in",
+        None,
         line("Email", SessionState.email, _button("Change", "email", aria_label="Change email")),
         line(
             "Password",
@@ -79,8 +58,6 @@ def account() -> rx.Component:
             _button("Change", "password", aria_label="Change password"),
         ),
         two_step_lines(State.is_loading),
-        class_name="ry-panel",
-        aria_label="Sign-in",
     )
     return page(
         head("Account", "Your own settings, the same in every organisation."),

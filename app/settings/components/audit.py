@@ -2,13 +2,16 @@
 
 import reflex as rx
 
-from app.settings.components.frame import admins_only, or_problem, settings_page, settings_panel
+from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
+from app.ui.button import plain_button
+from app.ui.choice import choice, dropdown
 from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.feedback import empty, skeleton_rows
+from app.ui.feedback import empty
 from app.ui.icons import icon
-from app.ui.table import cell, heads, page_foot, search_box, show_all, table
+from app.ui.resource import Column, moment, resource_panel, unmarked
+from app.ui.table import page_foot, search_box, show_all
 
 
 def _change(change: rx.Var[Change]) -> rx.Component:
@@ -21,41 +24,44 @@ def _change(change: rx.Var[Change]) -> rx.Component:
     )
 
 
-def _act(row: rx.Var[AuditRow]) -> rx.Component:
+def _target(row: rx.Var[AuditRow]) -> rx.Component:
     what = rx.el.span(row["what"], class_name="ry-mono")
-    target = rx.cond(row["href"] != "", rx.link(what, href=row["href"], class_name="ry-a"), what)
+    return rx.cond(row["href"] != "", rx.link(what, href=row["href"], class_name="ry-a"), what)
+
+
+def _details(row: rx.Var[AuditRow]) -> rx.Component:
     changes = row["changes"].to(list[Change])
-    said = rx.cond(
-        changes.length() > 0,
-        rx.el.ul(rx.foreach(changes, _change), class_name="ry-audit-changes", custom_attrs={"data-testid": "changes"}),
-        row["detail"],
+    listed = rx.el.ul(
+        rx.foreach(changes, _change), class_name="ry-audit-changes", custom_attrs={"data-testid": "changes"}
     )
-    return rx.el.tr(
-        cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),
-        cell(row["who"], class_name="n-a ry-audit-who", title=row["who"]),
-        cell(row["address"], class_name="mut num hide-w"),
-        cell(rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act"), class_name="n-b wrap"),
-        cell(target, class_name="n-c wrap ry-breaks"),
-        cell(said, class_name="mut n-w ry-audit-detail wrap"),
-        role="row",
-        key=row["id"].to_string(),
-    )
+    return rx.cond(changes.length() > 0, listed, row["detail"])
+
+
+def _words(row: rx.Var[AuditRow]) -> rx.Component:
+    return rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act")
+
+
+COLUMNS = (
+    Column("Time", moment("at", clock_seconds), "mut num n-d"),
+    Column("Who", "who", "n-a ry-audit-who", lambda row: {"title": row["who"]}),
+    Column("Address", "address", "mut num hide-w"),
+    Column("Action", _words, "n-b wrap"),
+    Column("Target", _target, "n-c wrap ry-breaks"),
+    Column("Details", _details, "mut n-w ry-audit-detail wrap"),
+)
 
 
 def _audit_bar() -> rx.Component:
-    kinds = [rx.select.item(label, value=value) for value, label in KINDS]
-    choice = rx.select.root(
-        rx.select.trigger(aria_label="Action"),
-        rx.select.content(rx.select.item("Any action", value="any"), *kinds),
+    kinds = choice(
+        "Action",
+        {"any": "Any action", **KINDS},
         value=AuditState.action,
         on_change=AuditState.choose_action,
+        width=None,
     )
-    button = rx.button(icon("download"), "Export", variant="surface", color_scheme="gray")
+    button = plain_button(icon("download"), "Export")
     ways = (_export("csv", "CSV, for a spreadsheet"), _export("jsonl", "JSON lines, for programs"))
-    export = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(*ways, align="end", variant="soft", color_scheme="gray"),
-    )
+    export = dropdown(button, *ways, align="end")
     who = search_box(
         "audit-search",
         "Search by who",
@@ -64,7 +70,7 @@ def _audit_bar() -> rx.Component:
         class_name="ry-audit-search",
         placeholder="Who",
     )
-    return rx.fragment(who, choice, export)
+    return rx.fragment(who, kinds, export)
 
 
 def _export(kind: str, label: str) -> rx.Component:
@@ -76,20 +82,10 @@ def _export(kind: str, label: str) -> rx.Component:
 
 def audit() -> rx.Component:
     """The audit page."""
-    labels = (("Time", ""), ("Who", ""), ("Address", "hide-w"), ("Action", ""), ("Target", ""), ("Details", ""))
-    waiting = AuditState.is_loading & (AuditState.rows.length() == 0)
-    clear = show_all(AuditState.clear)
+    clear, look = show_all(AuditState.clear), {"is_reached_by_keys": True, "style": {"--ry-row-h": "36px"}}
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
-    rows = rx.cond(waiting, skeleton_rows(labels, 8), rx.foreach(AuditState.rows, _act))
-    shown = table(
-        "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}
-    )
-    body = rx.cond(
-        waiting | (AuditState.rows.length() > 0),
-        rx.fragment(shown, page_foot(AuditState, PAGE_SIZE, AuditState.total, words=("Newer", "Older"))),
-        none,
-    )
-    panel = settings_panel(
-        "Audit log", "Every change, by whom and to what.", _audit_bar(), or_problem(AuditState, "The audit log", body)
-    )
+    pages = page_foot(AuditState, PAGE_SIZE, AuditState.total, words=("Newer", "Older"))
+    foot = rx.cond(AuditState.rows.length() > 0, pages)
+    about, options = "Every change, by whom and to what.", {"mark": unmarked, "skeleton": 8, "foot": foot}
+    panel = resource_panel(AuditState, "Audit log", about, COLUMNS, none, add=_audit_bar(), look=look, **options)
     return settings_page("audit", admins_only("the audit log", panel))

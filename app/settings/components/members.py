@@ -4,18 +4,21 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
+from app.settings.components.settings_page import settings_page
 from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
-from app.ui.copy import copy_button
-from app.ui.dialog import dialog_acts, question
-from app.ui.elements import ago, secret
-from app.ui.feedback import skeleton_rows
+from app.ui.button import act_button, plain_button
+from app.ui.choice import choice
+from app.ui.copy import secret_line
+from app.ui.dialog import dialog, dialog_acts, question
+from app.ui.elements import ago
 from app.ui.form.elements import problem_line
 from app.ui.icons import icon
-from app.ui.table import cell, heads, table
+from app.ui.panel import menu, menu_item
+from app.ui.resource import Column, moment, resource_panel
 from app.ui.words import ROLE_WORDS
 
 State = MembersState
@@ -53,123 +56,78 @@ def _menu(row: rx.Var[MemberRow]) -> rx.Component:
     return rx.cond(row["can_change"] | row["is_me"].to(bool), items)
 
 
-def _sign_in(row: rx.Var[MemberRow]) -> tuple[rx.Component, rx.Component]:
-    """Whether two steps are needed, and when they last signed in: what an admin looks after."""
-    on = rx.el.span(icon("shield-check", class_name="t-grn"), row["two_step"], class_name="ry-row c6")
-    off = rx.el.span(icon("shield-off"), row["two_step"], class_name="ry-row c6 mut")
-    none = rx.el.span(row["two_step"], class_name="mut")
-    state = rx.match(row["two_step"], ("On", on), ("Off", off), none)
-    at = rx.cond(row["signed_in_at"] != "", ago(row["signed_in_at"].to(str)), rx.el.span("–"))
-    return (
-        cell(state, class_name="hide-s", custom_attrs={"data-two-step": row["two_step"]}),
-        cell(at, class_name="r mut num hide-s"),
-    )
+def _two_step(row: rx.Var[MemberRow]) -> rx.Component:
+    """Whether two steps are needed: what an admin looks after."""
+    words = row["two_step"]
+    on = rx.el.span(icon("shield-check", class_name="t-grn"), words, class_name="ry-row c6")
+    off = rx.el.span(icon("shield-off"), words, class_name="ry-row c6 mut")
+    return rx.match(words, ("On", on), ("Off", off), rx.el.span(words, class_name="mut"))
 
 
-def _row(row: rx.Var[MemberRow]) -> rx.Component:
-    return rx.el.tr(
-        cell(
-            rx.el.div(
-                rx.el.span(row["email"], class_name="ry-el", title=row["email"]), _badge(row), class_name="ry-row"
-            ),
-            class_name="n-a",
-        ),
-        cell(_role(row), class_name="n-b"),
-        *(rx.cond(SessionState.can_admin, one) for one in _sign_in(row)),
-        cell(ago(row["since"].to(str)), class_name="r mut num n-c"),
-        cell(_menu(row), class_name="r n-d"),
-        role="row",
-        key=row["key"],
-        custom_attrs={"data-row": row["key"]},
-    )
+def _signed_in(row: rx.Var[MemberRow]) -> rx.Component:
+    return rx.cond(row["signed_in_at"] != "", ago(row["signed_in_at"].to(str)), rx.el.span("–"))
 
 
-def _role_item(role: str) -> rx.Component:
-    return rx.select.item(f"{role.capitalize()}: {ROLE_WORDS[role]}", value=role)
+def _who(row: rx.Var[MemberRow]) -> rx.Component:
+    email = rx.el.span(row["email"], class_name="ry-el", title=row["email"])
+    return rx.el.div(email, _badge(row), class_name="ry-row")
+
+
+def _marked(row: rx.Var[MemberRow]) -> dict[str, Any]:
+    return {"custom_attrs": {"data-two-step": row["two_step"]}}
+
+
+ADMINS = SessionState.can_admin
+COLUMNS = (
+    Column("Email", _who, "n-a"),
+    Column("Role", _role, "n-b c-xl"),
+    Column("Two-step", _two_step, "hide-s c-m", _marked, when=ADMINS),
+    Column("Last sign-in", _signed_in, "r mut num hide-s c-l", when=ADMINS),
+    Column("Since", moment("since"), "r mut num n-c c-l"),
+    Column("Actions", _menu, "r n-d c-s"),
+)
 
 
 def _invite_fields() -> rx.Component:
     problem = problem_line("email", State.email_problem)
+    roles = {role: f"{role.capitalize()}: {ROLE_WORDS[role]}" for role in ROLES}
+    email = rx.input(
+        id="invite-email",
+        type="email",
+        default_value=State.email,
+        on_blur=State.set_email,
+        placeholder="name@example.org",
+        auto_complete="off",
+    )
+    hint = rx.cond(State.email_problem != "", problem, rx.el.small("They sign in with this address."))
+    role = choice("Role", roles, value=State.role, on_change=State.choose_role, width=None)
     return rx.el.div(
-        rx.el.div(
-            rx.el.label("Email", html_for="invite-email"),
-            rx.input(
-                id="invite-email",
-                type="email",
-                default_value=State.email,
-                on_blur=State.set_email,
-                placeholder="name@example.org",
-                auto_complete="off",
-            ),
-            rx.cond(State.email_problem != "", problem, rx.el.small("They sign in with this address.")),
-            class_name="ry-f",
-        ),
-        rx.el.div(
-            rx.el.span("Role", class_name="ry-lab"),
-            rx.select.root(
-                rx.select.trigger(aria_label="Role"),
-                rx.select.content(*[_role_item(role) for role in ROLES]),
-                value=State.role,
-                on_change=State.choose_role,
-            ),
-            class_name="ry-f",
-        ),
+        rx.el.div(rx.el.label("Email", html_for="invite-email"), email, hint, class_name="ry-f"),
+        rx.el.div(rx.el.span("Role", class_name="ry-lab"), role, class_name="ry-f"),
         class_name="ry-dialog-body ry-dialog-field",
     )
 
 
 def _link() -> rx.Component:
-    return rx.el.div(
-        rx.el.div(
-            rx.el.div(
-                rx.el.span("Link", class_name="k"),
-                secret(State.invited_id, "%TOKEN%", class_name="ry-el"),
-                copy_button("%TOKEN%", "Copy the link", owner=State.invited_id),
-                class_name="ry-sec1",
-            ),
-            class_name="ry-code",
-        ),
-        rx.el.small("It is shown once, works for 7 days and only for this address.", class_name="ry-hint"),
-        class_name="ry-dialog-body ry-dialog-field",
-    )
+    link = secret_line("Link", State.invited_id, "Copy the link")
+    once = rx.el.small("It is shown once, works for 7 days and only for this address.", class_name="ry-hint")
+    return rx.el.div(rx.el.div(link, class_name="ry-code"), once, class_name="ry-dialog-body ry-dialog-field")
 
 
 def _invite_dialog() -> rx.Component:
-    is_done = State.invited_id != ""
-    close = rx.dialog.close(rx.button(rx.cond(is_done, "Done", "Cancel"), variant="surface", color_scheme="gray"))
-    go = rx.button("Create invite link", on_click=State.invite, color_scheme="gray", high_contrast=True)
-    mail = rx.button(
-        icon("mail"),
-        "Compose email",
-        color_scheme="gray",
-        high_contrast=True,
-        custom_attrs={
-            "data-mail": State.invited_email,
-            "data-owner": State.invited_id,
-            "data-subject": "Join " + SessionState.org_name + " on Runyard",
-        },
-    )
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"), size="4"),
-            rx.dialog.description("You send them the link yourself, by email or chat.", size="2", class_name="mut"),
-            rx.cond(is_done, _link(), _invite_fields()),
-            dialog_acts(close, rx.cond(is_done, mail, go)),
-            max_width="480px",
-        ),
-        open=State.is_inviting,
+    is_done, subject = State.invited_id != "", "Join " + SessionState.org_name + " on Runyard"
+    close = rx.dialog.close(plain_button(rx.cond(is_done, "Done", "Cancel")))
+    letter = {"data-mail": State.invited_email, "data-owner": State.invited_id, "data-subject": subject}
+    mail = act_button(icon("mail"), "Compose email", custom_attrs=letter)
+    return dialog(
+        rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"),
+        "You send them the link yourself, by email or chat.",
+        rx.cond(is_done, _link(), _invite_fields()),
+        dialog_acts(close, rx.cond(is_done, mail, act_button("Create invite link", on_click=State.invite))),
+        is_open=State.is_inviting,
         on_open_change=State.close_invite,
+        width="480px",
     )
-
-
-def _body() -> rx.Component:
-    seen = (("Email", ""), ("Role", "c-xl"), ("Two-step", "hide-s c-m"), ("Last sign-in", "r hide-s c-l"))
-    labels = (*seen, ("Since", "r c-l"), ("Actions", "r c-s"))
-    plain = tuple(label for label in labels if label[0] not in ("Two-step", "Last sign-in"))
-    waiting = State.is_loading & (State.rows.length() == 0)
-    rows: Any = rx.cond(waiting, skeleton_rows(plain), rx.foreach(State.rows, _row))
-    head = rx.cond(SessionState.can_admin, heads(*labels), heads(*plain))
-    return table("Members", head, rows, class_name="ry-fixed", aria_busy=waiting)
 
 
 def members() -> rx.Component:
@@ -184,11 +142,16 @@ def members() -> rx.Component:
     )
     return settings_page(
         "members",
-        settings_panel(
+        resource_panel(
+            State,
             "Members",
             "People with access, and what they can do.",
-            admin_button("Invite", "user-plus", State.open_invite),
-            or_problem(State, "Members", _body()),
+            COLUMNS,
+            rx.fragment(),
+            add=admin_button("Invite", "user-plus", State.open_invite),
+            key="key",
+            mark=lambda row: {"data-row": row["key"]},
+            look={"class_name": "ry-fixed"},
         ),
         teams_panel(),
         dialogs=[_invite_dialog(), gone, *team_dialogs()],

@@ -3,17 +3,19 @@
 import reflex as rx
 
 from app.frame.session import SessionState
-from app.settings.components.frame import or_problem, settings_page, settings_panel
+from app.settings.components.settings_page import settings_page
 from app.settings.state.organisation import OrganisationState
-from app.ui.dialog import act_button, question, typed_field
+from app.ui.button import act_button, plain_button
+from app.ui.dialog import question, typed_field
 from app.ui.elements import date
 from app.ui.form.elements import check_field, text_field
+from app.ui.panel import or_problem, settings_panel
 
 
 def _organisation_form() -> rx.Component:
     state = OrganisationState
     may = SessionState.role == "owner"
-    save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~state.is_changed | ~may)
+    save = plain_button("Save", type="submit", disabled=~state.is_changed | ~may)
     said = rx.cond(may, rx.cond(state.is_changed, "", "No changes"), "Only an owner changes this.")
     return rx.form(
         text_field(

@@ -2,11 +2,14 @@
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS
+from app.ui.button import plain_button
+from app.ui.choice import segments
 from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
 from app.ui.feedback import empty
@@ -69,9 +72,7 @@ def _trusts() -> rx.Component:
         rx.dropdown_menu.item(platform.label, on_select=State.add_trust(name)) for name, platform in PLATFORMS.items()
     ]
     add = rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button("Trust an issuer", type="button", variant="surface", color_scheme="gray"), as_child=True
-        ),
+        rx.dropdown_menu.trigger(plain_button("Trust an issuer", type="button"), as_child=True),
         rx.dropdown_menu.content(*items),
     )
     return rx.fragment(rx.foreach(State.trusts, _trust), add)
@@ -79,12 +80,8 @@ def _trusts() -> rx.Component:
 
 def _fields() -> list[rx.Component]:
     text = Fields(State).text
-    ways = rx.segmented_control.root(
-        rx.segmented_control.item("OIDC trust", value="oidc"),
-        rx.segmented_control.item("Client secret", value="secret"),
-        value=State.way,
-        on_change=State.set_way,
-        aria_label="How it signs in",
+    ways = segments(
+        "How it signs in", {"oidc": "OIDC trust", "secret": "Client secret"}, value=State.way, on_change=State.set_way
     )
     kept = rx.el.p(
         "A secret is created and shown once. Prefer OIDC trust: there is no secret to leak.", class_name="ry-hint"

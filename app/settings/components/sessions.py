@@ -5,6 +5,7 @@ import reflex as rx
 from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
+from app.ui.button import plain_button, small_button
 from app.ui.dialog import question
 from app.ui.elements import clock_time
 from app.ui.panel import settings_panel
@@ -19,11 +20,9 @@ def _browser(row: rx.Var[SessionView]) -> rx.Component:
 
 
 def _end(row: rx.Var[SessionView]) -> rx.Component:
-    end = rx.button(
+    end = small_button(
         "Sign out",
         on_click=State.ask(row["key"].to(str)),
-        size="1",
-        variant="surface",
         color_scheme="red",
         aria_label="Sign out " + row["device"].to(str),
     )
@@ -40,13 +39,7 @@ COLUMNS = (
 
 def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
     """The panel with the list."""
-    others = rx.button(
-        "Sign out all others",
-        on_click=State.ask_all,
-        disabled=is_loading,
-        variant="surface",
-        color_scheme="gray",
-    )
+    others = plain_button("Sign out all others", on_click=State.ask_all, disabled=is_loading)
     words = "Browsers that are signed in to this dashboard."
     table = rows_table("Sessions", COLUMNS, State.rows, lambda _row: {"data-testid": "session"}, key="key")
     login = rx.fragment(

@@ -5,12 +5,14 @@ from typing import Any
 import reflex as rx
 
 from app.settings.state.two_steps import DeviceView, TwoStepsState
-from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, secret_dialog
+from app.ui.button import act_button, quiet_button, small_button
+from app.ui.copy import copy_button, once_line
+from app.ui.dialog import alert, cancel, dialog_acts, dialog_input, error_line, secret_dialog
 from app.ui.elements import date
 from app.ui.icons import icon
 
 State = TwoStepsState
+PROBLEM = "two-steps-error"
 
 
 def line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
@@ -19,7 +21,7 @@ def line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
 
 
 def _button(label: Any, on_click: Any, **props: Any) -> rx.Component:
-    return rx.button(label, on_click=on_click, size="1", variant="surface", color_scheme="gray", **props)
+    return small_button(label, on_click=on_click, **props)
 
 
 def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
@@ -52,23 +54,13 @@ def _recovery() -> rx.Component:
 def _device(device: rx.Var[DeviceView]) -> rx.Component:
     added = rx.el.span("added ", date(device["created_at"].to(str)), class_name="mut")
     shown = rx.el.span(device["name"], added, class_name="ry-row c6")
-    remove = rx.button(
-        "Remove",
-        on_click=State.ask_remove(device["id"].to(str)),
-        size="1",
-        variant="ghost",
-        color_scheme="gray",
-        aria_label="Remove " + device["name"].to(str),
+    remove = quiet_button(
+        "Remove", on_click=State.ask_remove(device["id"].to(str)), aria_label="Remove " + device["name"].to(str)
     )
     return rx.el.div(
         rx.el.b("Device"), rx.el.div(shown), rx.el.span(remove, class_name="ry-acts"), class_name="ry-kv",
         key=device["id"], custom_attrs={"data-testid": "two-steps-device"},
     )  # fmt: skip
-
-
-def _problem() -> rx.Component:
-    said = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "two-steps-error"})
-    return rx.cond(State.error != "", said)
 
 
 def _acts(label: str) -> rx.Component:
@@ -77,43 +69,26 @@ def _acts(label: str) -> rx.Component:
 
 def _name_form() -> rx.Component:
     return rx.form(
-        rx.el.div(
-            rx.el.label("Device name", html_for="two-steps-name"),
-            rx.input(id="two-steps-name", name="name", placeholder="Phone", max_length=60, auto_focus=True),
-            class_name="ry-f ry-dialog-field",
-        ),
-        _problem(),
+        dialog_input("two-steps-name", "Device name", placeholder="Phone", max_length=60, auto_focus=True),
+        error_line(State.error, PROBLEM),
         _acts("Continue"),
         on_submit=State.add,
     )
 
 
 def _code_field(words: str) -> rx.Component:
-    return rx.el.div(
-        rx.el.label("Code", html_for="two-steps-code"),
-        rx.input(
-            id="two-steps-code",
-            name="code",
-            required=True,
-            auto_complete="one-time-code",
-            auto_focus=True,
-            max_length=10,
-            class_name="ry-mono",
-            custom_attrs={"inputMode": "numeric"},
-        ),
-        rx.el.small(words),
-        class_name="ry-f ry-dialog-field",
-    )
+    number: dict[str, Any] = {"class_name": "ry-mono", "custom_attrs": {"inputMode": "numeric"}, "max_length": 10}
+    complete = {"required": True, "auto_complete": "one-time-code", "auto_focus": True}
+    return dialog_input("two-steps-code", "Code", rx.el.small(words), **complete, **number)
 
 
 def _code_form() -> rx.Component:
     picture = rx.el.img(src=State.picture, alt="QR code for your authenticator app", width="196", height="196")
     typed = rx.el.div(
-        rx.el.div(
-            rx.el.span("Key", class_name="k"),
+        once_line(
+            "Key",
             rx.el.span(State.secret, class_name="ry-whole", custom_attrs={"data-testid": "two-steps-secret"}),
             copy_button(State.secret, "Copy the key"),
-            class_name="ry-sec1",
         ),
         class_name="ry-code ry-dialog-field",
     )
@@ -121,7 +96,7 @@ def _code_form() -> rx.Component:
         rx.el.div(picture, class_name="ry-qr"),
         typed,
         _code_field("The six digits the app shows for Runyard."),
-        _problem(),
+        error_line(State.error, PROBLEM),
         _acts("Confirm"),
         on_submit=State.confirm,
     )
@@ -155,7 +130,7 @@ def _removing() -> rx.Component:
     return alert(
         rx.fragment("Remove ", State.removing_name, "?"),
         words,
-        rx.form(proof, _problem(), acts, on_submit=State.remove),
+        rx.form(proof, error_line(State.error, PROBLEM), acts, on_submit=State.remove),
         is_open=State.removing_id != "",
         on_escape=State.close,
     )
@@ -164,9 +139,7 @@ def _removing() -> rx.Component:
 def _new_codes() -> rx.Component:
     """The recovery codes, this once."""
     shown = rx.el.ul(
-        rx.foreach(State.codes, rx.el.li),
-        class_name="ry-mono ry-codes",
-        custom_attrs={"data-testid": "recovery-codes"},
+        rx.foreach(State.codes, rx.el.li), class_name="ry-mono ry-codes", custom_attrs={"data-testid": "recovery-codes"}
     )
     return secret_dialog(
         owner=State.codes.join("\n"),

@@ -12,20 +12,20 @@ from app.settings.view import audit as views
 from app.settings.view.audit import AuditFilter
 
 PAGE_SIZE = 30
-KINDS = (
-    ("job", "Jobs"),
-    ("module", "Modules"),
-    ("group", "Groups"),
-    ("state", "States"),
-    ("worker", "Runners"),
-    ("rollout", "Rollouts"),
-    ("member", "Members"),
-    ("invitation", "Invitations"),
-    ("organization", "Organisation"),
-    ("cloud_identity", "Cloud identities"),
-    ("service_account", "Service accounts"),
-    ("release", "Releases"),
-)
+KINDS = {
+    "job": "Jobs",
+    "module": "Modules",
+    "group": "Groups",
+    "state": "States",
+    "worker": "Runners",
+    "rollout": "Rollouts",
+    "member": "Members",
+    "invitation": "Invitations",
+    "organization": "Organisation",
+    "cloud_identity": "Cloud identities",
+    "service_account": "Service accounts",
+    "release": "Releases",
+}
 
 
 class AuditState(LivePage, rx.State):
@@ -70,7 +70,7 @@ class AuditState(LivePage, rx.State):
     @rx.event
     async def choose_action(self, value: str) -> None:
         """Show acts on one kind of thing."""
-        if value == "any" or value in dict(KINDS):
+        if value == "any" or value in KINDS:
             self.action, self.page_number = value, 0
             await self._again()
 

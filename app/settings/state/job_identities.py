@@ -9,12 +9,7 @@ from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import AGAIN, Changed, OrgStore
-from app.settings.view.job_identities import (
-    KINDS,
-    JobIdentityView,
-    build_view,
-    check_form,
-)
+from app.settings.view.job_identities import KINDS, JobIdentityView, build_view, check_form
 
 NEW: JobIdentityView = build_view({"id": "", "name": "", "kind": "aws", "path": ""})
 

@@ -4,13 +4,15 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import ShownSecret
+from app.live.item_form import Removal, Removing
 from app.project.errors import AppError
 from app.project.models import Row
 from app.project.token_limits import EVERYTHING, LIMITS
+from app.ui.reader import read
 from wire.tokens import make_personal_token
 
-DAYS = ("30", "90", "365")
+DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}
 
 
 def _limit(row: Row) -> str:
@@ -31,30 +33,28 @@ class TokenView(TypedDict):
     last_used_at: str
 
 
-class PersonalTokensState(AppState, rx.State):
+class PersonalTokensState(Removing, ShownSecret, rx.State):
     """The table, the form, and which token is shown."""
+
+    REMOVAL = Removal("revoke_personal_token", "p_token", "The token is revoked")
 
     rows: list[TokenView] = []
     is_open: bool = False
     error: str = ""
-    shown_id: str = ""
     shown_name: str = ""
-    asking_id: str = ""
-    asking_name: str = ""
 
     async def _load(self) -> None:
         """Read the tokens; what a reload would have left open is closed."""
-        self.is_open, self.error, self.shown_id, self.asking_id = False, "", "", ""
+        self.is_open, self.error, self.shown_id, self.removing = False, "", "", ""
         await self._read()
 
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        toast = await super()._act(name, args, said, text)
+        await self._read()
+        return toast
+
     async def _read(self) -> None:
-        names = ("id", "name", "hint", "created_at", "expires_at", "last_used_at")
-        found = await self._rpc("my_personal_tokens")
-        limits = {row["id"]: _limit(row) for row in found}
-        self.rows = [
-            {**{name: str(row[name] or "") for name in names}, "limit": limits[row["id"]], "is_live": row["is_live"]}  # type: ignore[typeddict-item]
-            for row in found
-        ]
+        self.rows = [read(TokenView, row, limit=_limit(row)) for row in await self._rpc("my_personal_tokens")]
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
@@ -78,27 +78,5 @@ class PersonalTokensState(AppState, rx.State):
         except AppError as error:
             self.error = f"{error.message} {error.hint}"
             return None
-        self.is_open, self.shown_id, self.shown_name = False, str(made["id"]), name
-        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{token.text}')")
-
-    @rx.event
-    def forget(self) -> rx.event.EventSpec:
-        """Stop showing a token; the page forgets it."""
-        gone, self.shown_id = self.shown_id, ""
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
-
-    @rx.event
-    def ask(self, key: str) -> None:
-        """Ask before a token is revoked; nothing closes the question."""
-        found = next((row for row in self.rows if row["id"] == key), None)
-        self.asking_id, self.asking_name = (key, found["name"]) if found else ("", "")
-
-    @rx.event
-    async def revoke(self) -> Any:
-        """Revoke the token in question."""
-        gone, self.asking_id = self.asking_id, ""
-        if not gone:
-            return None
-        await self._rpc("revoke_personal_token", {"p_token": gone})
-        await self._read()
-        return rx.toast.success("The token is revoked")
+        self.is_open, self.shown_name = False, name
+        return self._reveal(made["id"], token.text)

@@ -9,6 +9,7 @@ import reflex as rx
 from app.frame.versions import latest, published
 from app.live.page import LivePage
 from app.project.store import Changed, OrgStore
+from app.ui.reader import read
 
 
 class ReleaseRow(TypedDict):
@@ -40,15 +41,14 @@ class ReleasesState(LivePage, rx.State):
 
 
 def _row(row: Mapping[str, Any], newest: str, runners: int) -> ReleaseRow:
-    return {
-        "version": str(row["version"]),
-        "first_line": first_line(str(row.get("notes") or "")),
-        "runners": runners,
-        "published_at": str(row.get("published_at") or ""),
-        "is_latest": row["version"] == newest,
-        "is_breaking": bool(row.get("is_breaking")),
-        "channel": str(row.get("channel") or "stable"),
-    }
+    return read(
+        ReleaseRow,
+        row,
+        first_line=first_line(str(row.get("notes") or "")),
+        runners=runners,
+        is_latest=row["version"] == newest,
+        channel=row.get("channel") or "stable",
+    )
 
 
 def first_line(notes: str) -> str:

@@ -69,9 +69,5 @@ class RolesState(Items, rx.State):
         self.is_open = False
         return said
 
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Delete the role in question."""
-        name, self.removing = self.removing, ""
-        args = {"p_org": await self._org_id(), "p_name": name}
-        return await self._act("delete_role", args, f"Deleted {name}") if name else None
+    async def _removal_arguments(self, found: Any) -> dict[str, Any]:
+        return {"p_org": await self._org_id(), "p_name": found["id"]}

@@ -5,23 +5,18 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import ShownSecret
 from app.live.item_form import ItemForm
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.settings.view.service_accounts import (
-    AccountView,
-    TrustView,
-    build_view,
-    check_form,
-    new_trust,
-)
+from app.settings.view.service_accounts import AccountView, TrustView, build_view, check_form, new_trust
 from wire.tokens import SERVICE_ACCOUNT, NewToken, make_token
 
 MOST_TRUSTS = 10
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
-class AccountsState(ItemForm, rx.State):
+class AccountsState(ItemForm, ShownSecret, rx.State):
     """The table, the form that is open, and whose secret is being shown."""
 
     EMPTY: ClassVar[AccountView] = NO_ACCOUNT
@@ -35,7 +30,6 @@ class AccountsState(ItemForm, rx.State):
     asking: str = ""
     asking_id: str = ""
     asking_name: str = ""
-    shown_id: str = ""
     shown_client: str = ""
 
     async def _prepare(self, session: BrowserSession) -> None:
@@ -93,18 +87,11 @@ class AccountsState(ItemForm, rx.State):
         secret = await asyncio.to_thread(make_token, SERVICE_ACCOUNT)
         args |= {"p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
         row = await self._rpc("create_service_account", args)
-        return self._reveal(row, secret)
+        return self._show_secret(row, secret)
 
-    def _reveal(self, row: dict[str, Any], secret: NewToken) -> rx.event.EventSpec:
-        """Send the secret to the browser in its own event: a state's var would be sent again and again."""
-        self.shown_id, self.shown_client = str(row["id"]), str(row.get("client_id") or "")
-        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret.text}')")
-
-    @rx.event
-    def forget(self) -> rx.event.EventSpec:
-        """Close the dialog that shows a secret; the page forgets it."""
-        gone, self.shown_id, self.shown_client = self.shown_id, "", ""
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+    def _show_secret(self, row: dict[str, Any], secret: NewToken) -> rx.event.EventSpec:
+        self.shown_client = str(row.get("client_id") or "")
+        return self._reveal(row["id"], secret.text)
 
     @rx.event
     def ask(self, what: str, key: str) -> None:
@@ -124,18 +111,18 @@ class AccountsState(ItemForm, rx.State):
         asked, self.asking = self.asking, ""
         if not asked or self._find(self.asking_id) is None:
             return None
-        said = await (self._rotate() if asked == "rotate" else self._remove())
-        await self._again()
-        return said
+        return await (self._rotate() if asked == "rotate" else self._remove())
 
     async def _rotate(self) -> rx.event.EventSpec:
         secret = await asyncio.to_thread(make_token, SERVICE_ACCOUNT)
         args = {"p_account": self.asking_id, "p_secret_hash": secret.hash, "p_secret_hint": secret.hint}
-        return self._reveal(await self._rpc("rotate_service_account_secret", args), secret)
+        row = await self._rpc("rotate_service_account_secret", args)
+        await self._again()
+        return self._show_secret(row, secret)
 
-    async def _remove(self) -> rx.event.EventSpec:
-        await self._rpc("remove_service_account", {"p_account": self.asking_id})
-        return rx.toast.success(f"{self.asking_name} is removed", description="It cannot sign in any more.")
+    async def _remove(self) -> rx.event.EventSpec | None:
+        args, said = {"p_account": self.asking_id}, f"{self.asking_name} is removed"
+        return await self._act("remove_service_account", args, said, "It cannot sign in any more.")
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:

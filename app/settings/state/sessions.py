@@ -5,8 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
-from app.project.errors import AppError
+from app.frame.session import AppState
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.sessions import key_of
@@ -67,8 +66,6 @@ class SessionsState(AppState, rx.State):
         self._close()
         try:
             await call
-        except AppError as error:
-            return say_error(error)
         finally:
             # The session ended here, even if the project did not answer.
             await self._read(session)

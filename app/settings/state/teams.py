@@ -4,8 +4,9 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.live.item_form import OpenForm
+from app.live.item_form import OpenForm, Removal, Removing
 from app.project.models import Filter, Query, Row
+from app.ui.reader import read
 
 
 class TeamView(TypedDict):
@@ -27,28 +28,22 @@ class Person(TypedDict):
 
 def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
     """Show each team with the ids of its members."""
-    ids = {str(team["id"]): [str(row["user_id"]) for row in places if row["team_id"] == team["id"]] for team in teams}
-    return [
-        {
-            "id": key,
-            "name": str(team["name"]),
-            "members": ids[key],
-            "count": len(ids[key]),
-            "since": str(team["created_at"]),
-        }
-        for team in teams
-        for key in (str(team["id"]),)
-    ]
+
+    def view(team: Row) -> TeamView:
+        members = [str(row["user_id"]) for row in places if row["team_id"] == team["id"]]
+        return read(TeamView, team, members=members, count=len(members), since=team["created_at"])
+
+    return [view(team) for team in teams]
 
 
-class TeamsState(OpenForm, rx.State):
+class TeamsState(Removing, OpenForm, rx.State):
     """The table, the form that creates one, and the one whose members are being chosen."""
+
+    REMOVAL = Removal("delete_team", "p_team", "Deleted {}")
 
     rows: list[TeamView] = []
     people: list[Person] = []
-    chosen: TeamView = {"id": "", "name": "", "members": [], "count": 0, "since": ""}
-    removing: str = ""
-    removing_name: str = ""
+    chosen: TeamView = read(TeamView, {})
     is_choosing: bool = False
 
     def _close(self) -> None:
@@ -64,9 +59,6 @@ class TeamsState(OpenForm, rx.State):
         self._assign("people", [{"id": str(row["user_id"]), "email": str(row["email"])} for row in people])
         self._assign("chosen", self._find(self.chosen["id"]) or self.chosen)
 
-    def _find(self, key: str) -> TeamView | None:
-        return next((row for row in self.get_value("rows") if row["id"] == key), None)
-
     @rx.event
     def add(self) -> None:
         """Open an empty form."""
@@ -78,9 +70,10 @@ class TeamsState(OpenForm, rx.State):
         if not self.is_open:
             return None
         name = str(form.get("name") or "")
-        await self._rpc("create_team", {"p_org": await self._org_id(), "p_name": name})
+        args = {"p_org": await self._org_id(), "p_name": name}
+        said = await self._act("create_team", args, f"Created {name}", "Choose its members in its menu.")
         self.is_open = False
-        return rx.toast.success(f"Created {name}", description="Choose its members in its menu.")
+        return said
 
     @rx.event
     def choose(self, key: str) -> None:
@@ -99,24 +92,3 @@ class TeamsState(OpenForm, rx.State):
         """Put a member into the team, or take them out."""
         args = {"p_team": self.chosen["id"], "p_user": user, "p_is_member": is_member}
         await self._rpc("set_team_member", args)
-
-    @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before a team is deleted."""
-        found = self._find(key)
-        if found is not None:
-            self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        """Delete no team."""
-        self.removing = ""
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """Delete the team."""
-        gone, self.removing = self.removing, ""
-        if not gone:
-            return None
-        await self._rpc("delete_team", {"p_team": gone})
-        return rx.toast.success(f"Deleted {self.removing_name}")

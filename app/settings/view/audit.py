@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from app.ui.reader import read
+
 Row = Mapping[str, Any]
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
 _ACTOR = re.compile(r"[^\w.@+ -]")
@@ -83,18 +85,16 @@ class AuditRow(TypedDict):
 def build(row: Row) -> AuditRow:
     """Put an event into words."""
     detail = row.get("detail") if isinstance(row.get("detail"), Mapping) else {}
-    return {
-        "id": int(row["id"]),
-        "at": str(row["at"]),
-        "who": str(row.get("actor_label") or ""),
-        "address": str(row.get("address") or ""),
-        "action": str(row["action"]),
-        "words": words(str(row["action"])),
-        "what": target(row),
-        "href": link(row),
-        "detail": detail_words(detail or {}),
-        "changes": changes((detail or {}).get("changes")),
-    }
+    return read(
+        AuditRow,
+        row,
+        who=row.get("actor_label"),
+        words=words(str(row["action"])),
+        what=target(row),
+        href=link(row),
+        detail=detail_words(detail or {}),
+        changes=changes((detail or {}).get("changes")),
+    )
 
 
 def target(row: Row) -> str:

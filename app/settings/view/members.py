@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypedDict
 
+from app.ui.reader import read
+
 Row = Mapping[str, Any]
 
 ROLES = ("owner", "admin", "operator", "viewer")
@@ -64,19 +66,18 @@ def _two_step(sign_in: Row) -> str:
 
 def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
     expires = row.get("expires_at")
-    return {
-        "key": f"invitation:{row['id']}",
-        "id": str(row["id"]),
-        "email": str(row["email"]),
-        "role": str(row["role"]),
-        "is_me": False,
-        "is_invited": True,
-        "is_expired": bool(expires) and datetime.fromisoformat(str(expires)) < now,
-        "since": str(row.get("created_at") or ""),
-        "can_change": my_role in ("owner", "admin"),
-        "two_step": "–",
-        "signed_in_at": "",
-    }
+    return read(
+        MemberRow,
+        row,
+        key=f"invitation:{row['id']}",
+        is_me=False,
+        is_invited=True,
+        is_expired=bool(expires) and datetime.fromisoformat(str(expires)) < now,
+        since=row.get("created_at"),
+        can_change=my_role in ("owner", "admin"),
+        two_step="–",
+        signed_in_at="",
+    )
 
 
 class Removal(TypedDict):

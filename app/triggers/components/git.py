@@ -7,14 +7,15 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.triggers.components.marks import connection_mark
-from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.git import GitState
 from app.triggers.view.git import POLLS, PROVIDERS, ConnectionView
+from app.ui.choice import choice
 from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, problem_line, text_field
 from app.ui.resource import Act, Column, moment, removal, resource_panel, row_menu
+from app.ui.sheet import form_sheet
 
 State = GitState
 
@@ -88,8 +89,8 @@ def _labelled(label: str, key: str, control: rx.Component, hint: str) -> rx.Comp
 
 
 def _fields() -> list[rx.Component]:
-    provider = choice("Provider", State.provider, State.set_provider, PROVIDERS)
-    poll = choice("Poll", State.poll, State.set_poll, POLLS)
+    provider = choice("Provider", PROVIDERS, value=State.provider, on_change=State.set_provider)
+    poll = choice("Poll", POLLS, value=State.poll, on_change=State.set_poll)
     new = rx.fragment(
         _labelled("Provider", "provider", provider, "It signs the webhook."),
         text_field(

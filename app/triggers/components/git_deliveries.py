@@ -5,6 +5,7 @@ import reflex as rx
 from app.triggers.components.marks import verdict_mark
 from app.triggers.state.git import EVERY, GitState
 from app.triggers.view.git import ConnectionView, DeliveryView, ModuleVerdict
+from app.ui.choice import choice
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
@@ -108,11 +109,13 @@ def _choice() -> rx.Component:
     def item(row: rx.Var[ConnectionView]) -> rx.Component:
         return rx.select.item(row["name"].to(str), value=row["id"].to(str))
 
-    return rx.select.root(
-        rx.select.trigger(aria_label="Repository"),
-        rx.select.content(rx.select.item("All repositories", value=EVERY), rx.foreach(State.rows, item)),
+    return choice(
+        "Repository",
+        rx.select.item("All repositories", value=EVERY),
+        rx.foreach(State.rows, item),
         value=State.only,
         on_change=State.show_only,
+        width=None,
     )
 
 

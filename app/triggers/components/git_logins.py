@@ -3,17 +3,19 @@
 import reflex as rx
 
 from app.frame.session import SessionState
-from app.triggers.components.sheets import form_sheet
 from app.triggers.state.git import GitState
 from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice
+from app.ui.button import act_button, plain_button
+from app.ui.choice import choice
 from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, dialog_acts, question
+from app.ui.dialog import alert, dialog_acts
 from app.ui.feedback import empty
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
-from app.ui.resource import Act, Column, row_menu, waiting_table
+from app.ui.resource import Act, Column, removal, row_menu, waiting_table
+from app.ui.sheet import form_sheet
 
 State = GitLoginsState
 
@@ -37,7 +39,7 @@ COLUMNS = (
 
 def logins_panel() -> rx.Component:
     """The logins whose comments are commands."""
-    link = rx.button(icon("link"), "Link login", on_click=State.add, variant="surface", color_scheme="gray")
+    link = plain_button(icon("link"), "Link login", on_click=State.add)
     text = "Link your login, and commands in comments, such as /runyard plan, run as you."
     about = "Comments of these accounts on pull requests are commands, with the rights of their member."
     none = empty("at-sign", "No logins yet", text, link)
@@ -52,12 +54,7 @@ def _member(choice: rx.Var[MemberChoice]) -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    members = rx.select.root(
-        rx.select.trigger(aria_label="Member", width="100%"),
-        rx.select.content(rx.foreach(State.members, _member)),
-        name="member",
-        default_value=ME,
-    )
+    members = choice("Member", rx.foreach(State.members, _member), name="member", default_value=ME)
     who = "You prove your own with a comment. For others, check that the login is theirs: nobody else does."
     return [
         text_field("host", "Host", "github.com", State.errors, "Of the repositories' URLs.", class_name="ry-mono"),
@@ -84,12 +81,5 @@ def login_dialogs() -> list[rx.Component]:
             is_open=State.comment != "",
             on_escape=State.close_comment,
         ),
-        question(
-            is_open=State.removing != "",
-            title=rx.fragment("Unlink ", State.removing, "?"),
-            text="Comments of this account are no longer commands.",
-            act="Unlink",
-            on_act=State.remove,
-            on_keep=State.keep,
-        ),
+        removal(State, "Unlink", "Comments of this account are no longer commands.", "Unlink"),
     ]

@@ -39,11 +39,7 @@ VERDICTS = {
     "DONE": ("circle-check", "green", "Done"),
     "REFUSED": ("circle-x", "amber", "Refused"),
 }
-RESULTS = {
-    "success": ("circle-check", "green"),
-    "failure": ("circle-x", "red"),
-    "pending": ("circle-dashed", "blue"),
-}
+RESULTS = {"success": ("circle-check", "green"), "failure": ("circle-x", "red"), "pending": ("circle-dashed", "blue")}
 
 
 def result_mark(state: rx.Var[str], words: Any) -> rx.Component:

@@ -5,15 +5,17 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
-from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
+from app.ui.button import plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, problem_line, text_field
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
 from app.ui.resource import Act, Column, moment, mono, removal, resource_panel, row_menu, rows_table
+from app.ui.sheet import form_sheet
 from app.ui.table import older_foot
 
 State = NotificationsState
@@ -24,7 +26,6 @@ STATUSES = {
     "KEPT": "In the outbox",
     "FAILED": "Failed",
 }
-SURFACE = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 
 
 def _channel_mark(channel: rx.Var[str]) -> rx.Component:
@@ -41,7 +42,7 @@ MENU = row_menu(
 
 
 def _rule_actions(row: rx.Var[RuleView]) -> rx.Component:
-    test = rx.button("Send test", on_click=State.test(row["id"].to(str)), **SURFACE)
+    test = small_button("Send test", on_click=State.test(row["id"].to(str)))
     acts = rx.el.span(test, MENU(row), class_name="ry-row c6", style={"justify_content": "flex-end"})
     return rx.cond(SessionState.can_admin, acts)
 
@@ -79,7 +80,7 @@ def _status(row: rx.Var[DeliveryView]) -> rx.Component:
 
 
 def _again(row: rx.Var[DeliveryView]) -> rx.Component:
-    return rx.cond(row["act"] != "", rx.button(row["act"], on_click=State.again(row["id"].to(str)), **SURFACE))
+    return rx.cond(row["act"] != "", small_button(row["act"], on_click=State.again(row["id"].to(str))))
 
 
 LOG = (
@@ -96,7 +97,7 @@ def _log() -> rx.Component:
     none = empty("send", "Nothing sent yet", "Each message shows up here with its outcome, and stays for 30 days.")
     shown = rows_table("Deliveries", LOG, State.deliveries)
     foot = older_foot(State, rx.el.span(State.deliveries.length(), " of ", State.total, class_name="num"))
-    chosen = choice("Status", State.status, State.set_status, STATUSES)
+    chosen = choice("Status", STATUSES, value=State.status, on_change=State.set_status)
     text = "Kept for 30 days. Up to 10 attempts over 16 hours, then it is given up; it can be sent again at any time."
     body = rx.cond(State.deliveries.length() > 0, rx.fragment(shown, foot), none)
     panel = settings_panel("Deliveries", text, rx.el.div(chosen, style={"min_width": "140px"}), body)
@@ -104,13 +105,11 @@ def _log() -> rx.Component:
 
 
 def _browser() -> rx.Component:
-    button = rx.button(
+    button = plain_button(
         icon("bell"),
         rx.cond(State.is_browser_on, "Turn off", "Turn on"),
         on_click=rx.call_script("window.runyardNotify.turn()", callback=State.browser_turned),
         on_mount=rx.call_script("window.runyardNotify.isOn()", callback=State.browser_is),
-        variant="surface",
-        color_scheme="gray",
     )
     text = "Notifies you when another job waits for a decision while this tab is in the background. The tab's title counts them either way."
     return settings_panel("In this browser", text, button)
@@ -141,7 +140,7 @@ def _fields() -> list[rx.Component]:
     events = rx.el.div(*[_event(key, words) for key, words in EVENTS.items()], class_name="ry-two ry-tight")
     address = rx.cond(State.channel == "mail", "Write-only. An email address.", "Write-only. A public https address.")
     kept = rx.cond(State.is_new, address, "Write-only. Now " + State.chosen["hint"] + "; leave empty to keep it.")
-    where = choice("Where", State.channel, State.set_channel, CHANNELS, disabled=~State.is_new)
+    where = choice("Where", CHANNELS, value=State.channel, on_change=State.set_channel, disabled=~State.is_new)
     signs = "Write-only. Each message is signed with it."
     return [
         rx.el.div(

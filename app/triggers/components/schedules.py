@@ -2,10 +2,11 @@
 
 import reflex as rx
 
-from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.triggers import TriggersState
+from app.ui.choice import choice
 from app.ui.form.elements import Fields, field, problem_line
 from app.ui.resource import removal
+from app.ui.sheet import form_sheet
 
 State = TriggersState
 OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}
@@ -47,7 +48,7 @@ def _line(key: str, value: rx.Var[str], on_change: rx.event.EventType[str], *, i
 
 def _fields() -> list[rx.Component]:
     errors, follows = State.errors, "Follows daylight saving time."
-    operation = choice("Operation", State.operation, State.set_operation, OPERATIONS)
+    operation = choice("Operation", OPERATIONS, value=State.operation, on_change=State.set_operation)
     where = {"class_name": "ry-mono", "placeholder": "platform/network"}
     return [
         rx.el.div(

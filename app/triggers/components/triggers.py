@@ -8,10 +8,11 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import trigger_mark
 from app.triggers.state.triggers import PAGE_SIZE, TriggersState
 from app.triggers.view.triggers import KINDS, TriggerView
+from app.ui.button import act_button, link_button
+from app.ui.choice import segments
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.icons import icon
-from app.ui.panel import link_button
 from app.ui.resource import Act, Column, resource_panel, row_menu
 from app.ui.table import page_foot, search_box, show_all
 
@@ -89,12 +90,7 @@ def _mark(row: rx.Var[TriggerView]) -> dict[str, Any]:
 
 
 def _bar() -> rx.Component:
-    kinds = rx.segmented_control.root(
-        *[rx.segmented_control.item(words, value=key) for key, words in KINDS.items()],
-        value=State.only,
-        on_change=State.choose_only,
-        aria_label="Kind of trigger",
-    )
+    kinds = segments("Kind of trigger", KINDS, value=State.only, on_change=State.choose_only)
     search = search_box("trigger-search", "Search triggers", State.search_for, State.clear, value=State.search)
     return rx.el.div(kinds, rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar ry-pb")
 
@@ -115,7 +111,7 @@ def _none() -> rx.Component:
 
 def triggers_panel() -> rx.Component:
     """All triggers of the organisation."""
-    create = rx.button(icon("plus"), "Create schedule", on_click=State.add(""), color_scheme="gray", high_contrast=True)
+    create = act_button(icon("plus"), "Create schedule", on_click=State.add(""))
     foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
     add = rx.cond(SessionState.can_operate, create)
     return resource_panel(State, "Triggers", ABOUT, COLUMNS, _none(), _bar(), add=add, mark=_mark, foot=foot)

@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.triggers.state.updates import UpdatesState
 from app.triggers.view.updates import DAYS
+from app.ui.button import plain_button
 from app.ui.elements import date
 from app.ui.form.elements import check_field, problem_line, text_field
 from app.ui.panel import or_problem, settings_panel
@@ -71,7 +72,7 @@ def updates_panel() -> rx.Component:
         rx.el.span("Next window ", date(State.next_window), ". ", custom_attrs={"data-testid": "next-window"}),
     )
     acts = rx.el.div(
-        rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~SessionState.can_admin),
+        plain_button("Save", type="submit", disabled=~SessionState.can_admin),
         rx.el.span(next_window, State.hint, class_name="ry-hint"),
         class_name="ry-acts",
     )

@@ -8,13 +8,13 @@ from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
+from app.ui.button import link_button, plain_button, small_button
 from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
-from app.ui.panel import link_button
+from app.ui.panel import titled_panel
 
 State = WorkState
 CHANGED = {"data-testid": "set-changes"}
-SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
 
 
@@ -51,13 +51,12 @@ def work_buttons() -> rx.Component:
     """Plan, apply, check or destroy all modules below; they are disabled while a set runs, and show why."""
 
     def button(name: str, words: str, event: Any, color: str = "gray") -> rx.Component:
-        return rx.button(
+        return plain_button(
             icon(name),
             words,
             on_click=event,
             disabled=State.is_running,
             title=rx.cond(State.is_running, BUSY, ""),
-            variant="surface",
             color_scheme=color,
         )
 
@@ -109,8 +108,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     key_line = rx.el.div(
         rx.foreach(row["key"].to(list[KeyView]), _key), class_name="ry-key num", style={"margin_top": "10px"}
     )
-    retry = rx.button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key), size="1", **SURFACE)
-    cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
+    retry = small_button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key))
+    cancel = small_button("Cancel the rest", on_click=State.cancel(key))
     changed = rx.cond(
         row["changes_href"] != "",
         rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
@@ -173,9 +172,6 @@ def path_schedules() -> rx.Component:
     create = rx.cond(SessionState.can_operate, link)
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Schedules"), rx.el.span(class_name="grow"), create, class_name="ry-ph"),
-        rx.cond(State.schedules.length() > 0, rows, none),
-        class_name="ry-panel",
-        aria_label="Schedules",
+    return titled_panel(
+        "Schedules", (rx.el.span(class_name="grow"), create), rx.cond(State.schedules.length() > 0, rows, none)
     )

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import ShownSecret
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.models import BrowserSession
@@ -28,7 +29,7 @@ EVERY = "any"
 PAGE = 20
 
 
-class GitState(Items, LogPages, rx.State):
+class GitState(Items, LogPages, ShownSecret, rx.State):
     """Two tables, a form, and the webhook whose secret is being shown."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "git_logins", "modules"})
@@ -44,7 +45,6 @@ class GitState(Items, LogPages, rx.State):
     poll: str = "300"
     replacing: str = ""
     replacing_name: str = ""
-    shown_id: str = ""
     shown_url: str = ""
     shown_steps: list[str] = []
 
@@ -114,7 +114,6 @@ class GitState(Items, LogPages, rx.State):
             return None
         spec = checked.spec | await self._token(form)
         answer = await (self._connect(spec) if self.is_new else self._update(spec))
-        await self._again()
         self.is_open = False
         return answer
 
@@ -127,28 +126,20 @@ class GitState(Items, LogPages, rx.State):
         secret = new_secret(self.provider)
         spec = {**spec, "webhook_secret": await self._sealed(secret)}
         made = await self._rpc("connect_repository", {"p_org": await self._org_id(), "p_spec": spec})
-        return self._reveal(made, secret)
+        await self._again()
+        return self._show_webhook(made, secret)
 
-    async def _update(self, spec: dict[str, Any]) -> rx.event.EventSpec:
-        await self._rpc("update_git_connection", {"p_connection": self.chosen["id"], "p_spec": spec})
-        return rx.toast.success("Saved")
+    async def _update(self, spec: dict[str, Any]) -> rx.event.EventSpec | None:
+        return await self._act("update_git_connection", {"p_connection": self.chosen["id"], "p_spec": spec}, "Saved")
 
     async def _sealed(self, secret: str) -> str:
         body = {"org": await self._org_id(), "channel": "webhook", "secret": secret}
         return str((await self._invoke("notify", body))["secret"])
 
-    def _reveal(self, row: dict[str, Any], secret: str) -> rx.event.EventSpec:
-        """Send the secret to the browser in its own event: a state's var would be sent again and again."""
-        self.shown_id = str(row["id"])
-        self.shown_url = f"{runtime().settings.runner_url}/functions/v1/git/{self.shown_id}"
+    def _show_webhook(self, row: dict[str, Any], secret: str) -> rx.event.EventSpec:
+        self.shown_url = f"{runtime().settings.runner_url}/functions/v1/git/{row['id']}"
         self.shown_steps = STEPS[str(row["provider"])]
-        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret}')")
-
-    @rx.event
-    def forget(self) -> rx.event.EventSpec:
-        """Close the dialog that shows a secret; the page forgets it."""
-        gone, self.shown_id, self.shown_url = self.shown_id, "", ""
-        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+        return self._reveal(row["id"], secret)
 
     @rx.event
     def ask_replace(self, key: str) -> None:
@@ -171,7 +162,7 @@ class GitState(Items, LogPages, rx.State):
         secret = new_secret(found["provider"])
         spec = {"webhook_secret": await self._sealed(secret)}
         row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
-        return self._reveal(row, secret)
+        return self._show_webhook(row, secret)
 
     @rx.event
     async def remove_token(self, key: str) -> rx.event.EventSpec | None:

@@ -4,17 +4,18 @@ from typing import Any
 
 import reflex as rx
 
-from app.live.item_form import OpenForm
+from app.live.item_form import OpenForm, Removal, Removing
 from app.project.models import Filter, Query
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
 
 
-class GitLoginsState(OpenForm, rx.State):
+class GitLoginsState(Removing, OpenForm, rx.State):
     """A table, the form that links a login, and the comment that is shown; the page of repositories reads it."""
+
+    REMOVAL = Removal("unlink_git_login", "", "Unlinked")
 
     rows: list[LoginView] = []
     members: list[MemberChoice] = []
-    removing: str = ""
     comment: str = ""
     comment_login: str = ""
 
@@ -29,6 +30,14 @@ class GitLoginsState(OpenForm, rx.State):
         mine = (Filter("org_id", "eq", org_id),)
         members = (await self._select("memberships", Query(filters=mine, order="email", limit=1000))).rows
         self._assign("members", build_choices(members if who.can_admin else [], who.user_id))
+
+    async def _removal_arguments(self, found: Any) -> dict[str, Any]:
+        return {"p_org": await self._org_id(), "p_host": found["host"], "p_login": found["login"]}
+
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        toast = await super()._act(name, args, said, text)
+        await self._read()
+        return toast
 
     @rx.event
     def add(self) -> None:
@@ -56,25 +65,3 @@ class GitLoginsState(OpenForm, rx.State):
     def close_comment(self) -> None:
         """Close the dialog with the comment."""
         self.comment = ""
-
-    @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before a link ends."""
-        self.removing = next((row["name"] for row in self.rows if row["id"] == key), "")
-
-    @rx.event
-    def keep(self) -> None:
-        """End no link."""
-        self.removing = ""
-
-    @rx.event
-    async def remove(self) -> rx.event.EventSpec | None:
-        """End the link of a login."""
-        found = next((row for row in self.rows if row["name"] == self.removing), None)
-        self.removing = ""
-        if found is None:
-            return None
-        args = {"p_org": await self._org_id(), "p_host": found["host"], "p_login": found["login"]}
-        await self._rpc("unlink_git_login", args)
-        await self._read()
-        return rx.toast.success("Unlinked")

@@ -85,7 +85,7 @@ class WorkState(AppState, rx.State):
         is_typed = kind != "DESTROY" or self.typed == self.path != ""
         self.asking, self.typed = "", ""
         args = {"p_org": await self._org_id(), "p_type": kind, "p_path": self.path}
-        return await self._act("start_set", args) if is_confirmed and is_typed else None
+        return await self._change("start_set", args) if is_confirmed and is_typed else None
 
     @rx.event
     def ask(self, kind: str) -> None:
@@ -100,14 +100,14 @@ class WorkState(AppState, rx.State):
     @rx.event
     async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:
         """Cancel what waits of a set."""
-        return await self._act("cancel_set", {"p_set": key})
+        return await self._change("cancel_set", {"p_set": key})
 
     @rx.event
     async def retry(self, key: str) -> list[Any] | rx.event.EventSpec | None:
         """Retry what failed of a set."""
-        return await self._act("retry_set", {"p_set": key})
+        return await self._change("retry_set", {"p_set": key})
 
-    async def _act(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:
+    async def _change(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:
         was_running = self.is_running
         await self._rpc(name, args)
         follow = await self.poll(self.path)

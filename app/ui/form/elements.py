@@ -5,7 +5,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.button import act_button
+from app.ui.choice import choice
+from app.ui.dialog import cancel, dialog, dialog_acts
 from app.ui.icons import icon
 
 
@@ -61,14 +63,8 @@ class Fields:
     def choice(self, key: str, label: str, options: Mapping[str, str], hint: Any = "", **props: Any) -> rx.Component:
         """One of a few; the state keeps which, and `set_<key>` takes another one."""
         state = self.state
-        control = rx.select.root(
-            rx.select.trigger(id="s-" + key, aria_label=label, width="100%"),
-            rx.select.content(*[rx.select.item(words, value=each) for each, words in options.items()]),
-            value=getattr(state, key),
-            on_change=getattr(state, f"set_{key}"),
-            **props,
-        )
-        return field(key, label, control, state.errors, hint)
+        chosen = {"value": getattr(state, key), "on_change": getattr(state, f"set_{key}"), **props}
+        return field(key, label, choice(label, options, key="s-" + key, **chosen), state.errors, hint)
 
     def secret(self, key: str, label: str, hint: Any, is_kept: Any, *, none: str) -> rx.Component:
         """A write-only line: an empty one keeps the present secret, if any."""
@@ -107,16 +103,7 @@ def dialog_form(
         class_name="ry-dialog-form",
         key=state.revision.to_string(),
     )
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title(title, size="4", margin_bottom="6px"),
-            rx.dialog.description(text, size="2", class_name="mut"),
-            form,
-            max_width="520px",
-        ),
-        open=state.is_open,
-        on_open_change=state.set_open,
-    )
+    return dialog(title, text, form, is_open=state.is_open, on_open_change=state.set_open)
 
 
 def check_field(label: str, **props: Any) -> rx.Component:

@@ -6,12 +6,13 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.dialog import act_button, alert, dialog_acts
+from app.ui.button import act_button, plain_button
+from app.ui.dialog import alert, dialog_acts
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
 from app.ui.icons import icon
-from app.ui.panel import settings_panel
+from app.ui.panel import settings_panel, titled_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
 from app.variables.state.variables import PAGE, PathVariablesState, VariablesState
 from app.variables.view.rows import KINDS, VariableView
@@ -48,9 +49,7 @@ class SealedValue(rx.Component):
 def _name(row: rx.Var[VariableView]) -> rx.Component:
     mark = rx.el.span(icon("triangle-alert", class_name="t-amber"), title=row["warning"].to(str))
     return rx.el.span(
-        rx.el.span(row["name"], class_name="ry-mono"),
-        rx.cond(row["warning"] != "", mark),
-        class_name="ry-row c6",
+        rx.el.span(row["name"], class_name="ry-mono"), rx.cond(row["warning"] != "", mark), class_name="ry-row c6"
     )
 
 
@@ -111,7 +110,7 @@ UNUSED = (
 
 
 def _add() -> rx.Component:
-    button = rx.button(icon("plus"), "Set variable", on_click=State.add, color_scheme="gray", high_contrast=True)
+    button = act_button(icon("plus"), "Set variable", on_click=State.add)
     # Those of the organisation concern every module.
     return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
@@ -126,7 +125,7 @@ def _path() -> rx.Component:
             class_name="ry-mono",
             key=State.path,
         ),
-        rx.button("Show", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Show", type="submit"),
         on_submit=State.choose,
         class_name="ry-row c6 ry-pb",
     )
@@ -224,15 +223,12 @@ def path_variables(path: rx.Var[str]) -> rx.Component:
     rows = PathVariablesState.rows
     shown = rx.el.ul(rx.foreach(rows, _small), class_name="ry-list")
     none = rx.el.div("None. Modules run with their own defaults.", class_name="ry-pb mut")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Variables"),
+    return titled_panel(
+        "Variables",
+        (
             rx.el.span(rows.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
             rx.link("Open", href=f"{PAGE}?path=" + path, class_name="ry-link", underline="none"),
-            class_name="ry-ph",
         ),
         rx.cond(rows.length() > 0, shown, none),
-        class_name="ry-panel",
-        aria_label="Variables",
     )

@@ -89,10 +89,7 @@ MODULES = (
 )
 
 RELEASES = (
-    {
-        "version": "0.0.9",
-        "notes": "### Fixed\n\n- Logs of a job that was cut off are shipped on the next start.\n",
-    },
+    {"version": "0.0.9", "notes": "### Fixed\n\n- Logs of a job that was cut off are shipped on the next start.\n"},
     {
         "version": __version__,
         "notes": (

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.anyio
 REF = JobRef(job=1, attempt=1)
 
 
+ENDS = ("worker_finish", "worker_return_job")
+
+
 class Store:
     """The chunks that a server would have stored."""
 
@@ -36,7 +39,7 @@ class Store:
                 self._keep(body)
                 return httpx.ReadError("lost")
             return fault
-        return self._finish(body) if name == "worker_finish" else self._keep(body)
+        return self._finish(body) if name in ENDS else self._keep(body)
 
     def _keep(self, body: dict[str, Any]) -> Any:
         for chunk in body.get("p_chunks", []):
@@ -114,14 +117,14 @@ async def test_the_first_line_leaves_at_once_and_the_next_wait(tmp_path: Path) -
     assert store.text == "line 0\nline 1\nline 2\n"
 
 
-async def test_a_finish_sends_missing_chunks_and_is_then_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ENDS)
+async def test_an_end_sends_missing_chunks_and_is_then_repeated(tmp_path: Path, name: str) -> None:
     store, spool = Store(), filled(tmp_path, 5)
     network = Network(store)
     store.chunks = {2: "line 1\n", 4: "line 3\n"}
     server = network.server()
-    reply = await finish_completely(
-        server, REF, Outcome(JobStatus.SUCCEEDED), spool, Shipper(server, REF, spool, BatchRules(), HandClock())
-    )
+    outcome = Outcome(JobStatus.SUCCEEDED, is_returned=name == "worker_return_job")
+    reply = await finish_completely(server, REF, outcome, spool, Shipper(server, REF, spool, BatchRules(), HandClock()))
     assert reply.status == "SUCCEEDED"
     assert store.text == "".join(f"line {number}\n" for number in range(5))
-    assert len(network.named("worker_finish")) == 2
+    assert len(network.named(name)) == 2

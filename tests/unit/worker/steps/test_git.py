@@ -1,6 +1,8 @@
 """Fetching from git: hostile repositories and variables run nothing, and credentials reach their own host alone."""
 
+import asyncio
 import shutil
+import socketserver
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +18,8 @@ from tests.unit.worker.steps.git_places import Listener, git, listening, make_re
 from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
+from worker.settings.model import GitSettings
+from worker.steps.fetch_bounds import bounded
 from worker.steps.git import fetch_git
 
 pytestmark = pytest.mark.anyio
@@ -320,6 +324,44 @@ async def test_a_password_in_a_plain_http_address_is_refused(tmp_path: Path, lis
     told = await Fetching(tmp_path).refused(f"{url}/x.git")
     assert "https://" in told or "plain http" in told
     assert listener.requests == []
+
+
+# ---------------------------------------------------------------------------------------------- limits
+
+
+async def test_a_repository_that_is_too_large_is_refused_by_name(fetching: Fetching) -> None:
+    repository = make_repository(fetching.base / "repository", {"main.tf": "", "large.bin": "x" * 3_000_000})
+    fetching.environ["RUNYARD__GIT__MOSTMEGABYTES"] = "1"
+    assert (await fetching.refused(repository)).startswith(
+        "too_large: The repository takes more than 1 MiB on the runner's disk."
+    )
+    fetching.environ["RUNYARD__GIT__MOSTMEGABYTES"] = "4"
+    await fetching.fetch(repository)
+    assert fetching.has("large.bin")
+
+
+async def test_many_empty_files_are_large_too(fetching: Fetching) -> None:
+    repository = make_repository(fetching.base / "repository", {f"{number}.tf": "" for number in range(600)})
+    fetching.environ["RUNYARD__GIT__MOSTMEGABYTES"] = "2"
+    assert (await fetching.refused(repository)).startswith("too_large: ")
+
+
+async def test_a_fetch_ends_while_the_repository_grows(tmp_path: Path) -> None:
+    async def fetch() -> None:
+        async with bounded(tmp_path, GitSettings(most_megabytes=1)):
+            (tmp_path / "pack").write_bytes(bytes(2_000_000))
+            await asyncio.Event().wait()
+
+    with pytest.raises(JobFailed, match="takes more than 1 MiB"):
+        await fetch()
+
+
+async def test_a_host_that_never_answers_ends_the_fetch(tmp_path: Path) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as silent:
+        silent.socket.listen()
+        fetching = Fetching(tmp_path, {"RUNYARD__GIT__TIMEOUTSECONDS": "0.5"})
+        url = f"http://127.0.0.1:{silent.server_address[1]}/infra.git"
+        assert (await fetching.refused(url)).startswith("fetch_failed: The repository was not read within 0.5 s.")
 
 
 def keep_credential(fetching: Fetching, place: str, server: Listener) -> None:

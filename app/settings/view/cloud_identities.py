@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from app.runners.view.deployment import check_words
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
@@ -43,24 +45,22 @@ def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> Id
     network = row.get("network") or {}
     test = newest_test(key, jobs)
     check, said = check_words(row, test)
-    return {
-        "id": key,
-        "name": str(row["name"]),
-        "role": f"…{arn[len('arn:aws:iam::') :][8:]}" if len(arn) > 30 else arn,
-        "role_arn": arn,
-        "external_id": str(row.get("external_id") or ""),
-        "account_id": str(row.get("account_id") or ""),
-        "regions": region_words(regions),
-        "region_list": ", ".join(regions),
-        "runners": sum(str(worker.get("cloud_identity_id")) == key for worker in workers),
-        "check": check,
-        "check_words": said,
-        "test_job": int(test["number"]) if test else 0,
-        "verified_at": str(row.get("verified_at") or ""),
-        "network": "own" if network.get("subnets") else "made",
-        "subnets": ", ".join(network.get("subnets") or []),
-        "security_groups": ", ".join(network.get("security_groups") or []),
-    }
+    return read(
+        IdentityView,
+        row,
+        id=key,
+        role=f"…{arn[len('arn:aws:iam::') :][8:]}" if len(arn) > 30 else arn,
+        role_arn=arn,
+        regions=region_words(regions),
+        region_list=", ".join(regions),
+        runners=sum(str(worker.get("cloud_identity_id")) == key for worker in workers),
+        check=check,
+        check_words=said,
+        test_job=int(test["number"]) if test else 0,
+        network="own" if network.get("subnets") else "made",
+        subnets=", ".join(network.get("subnets") or []),
+        security_groups=", ".join(network.get("security_groups") or []),
+    )
 
 
 def region_words(regions: list[str]) -> str:
@@ -73,19 +73,6 @@ def newest_test(identity_id: str, jobs: Iterable[Row]) -> Row | None:
     """Find the job that last tried an identity, if it is still known here."""
     mine = [job for job in jobs if str(job.get("target_identity_id")) == identity_id]
     return max(mine, key=lambda job: int(job["id"]), default=None)
-
-
-def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
-    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
-    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
-        return "TESTING", "Testing"
-    if test is not None and test["status"] == "QUEUED":
-        return "TESTING", "Waiting for a runner to test it"
-    if row.get("verification_error"):
-        return "BROKEN", str(row["verification_error"])
-    if row.get("verified_at"):
-        return "WORKS", "Works"
-    return "UNKNOWN", "Not tried yet"
 
 
 def trust_policy(external_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a folder of code needs so that Terraform and OpenTofu work against a module here."""
+"""The blocks with which Terraform and OpenTofu work against a module here."""
 
 from urllib.parse import urlsplit
 

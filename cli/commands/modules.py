@@ -69,7 +69,7 @@ def show(here: Here, module: ModuleName) -> None:
 
 
 @command(app, "cloud-block", page="Module → ⋯ → Use from your terminal")
-def cloud_block_of(here: Here, module: Module) -> None:
+def cloud_block_of(here: Here, module: ModuleName) -> None:
     """Print the block with which tofu and terraform work against a module, and the one for ~/.terraformrc where it takes one."""
     row = _module(here, module)
     words, host = cloud_block(here.api.url, here.org.slug, row["path"]), host_block(here.api.url)

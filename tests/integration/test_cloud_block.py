@@ -1,7 +1,10 @@
 """`cloud {}` and `tofu login` with the programs themselves."""
 
+import gzip
+import io
 import re
 import signal
+import tarfile
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -36,7 +39,7 @@ def personal_token(bench: Bench, role: str | None = None) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """What a program printed in a frame."""
+    """The text of a frame that a program printed."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|│", "", text).split())
 
 
@@ -173,3 +176,64 @@ def test_an_interrupted_terminal_cancels_the_run(terminal: CloudTerminal, served
     apply.ends()
     [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
     assert job["status"] == "CANCELLED"
+
+
+def packed(*members: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for each in members:
+            tar.addfile(each, io.BytesIO(b"\0" * each.size))
+    return out.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, target
+    return made
+
+
+def test_bad_requests_are_refused_by_name(terminal: CloudTerminal, served: Bench) -> None:
+    module = served.rpc("create_module", p_org=served.org, p_group_path="bad", p_name="input")["id"]
+    json_api = {"content-type": "application/vnd.api+json"}
+    api = httpx.Client(
+        base_url=f"{terminal.url}/functions/v1/terraform/api/v2/", timeout=60,
+        headers={"authorization": f"Bearer {terminal.token}"},
+    )  # fmt: skip
+    place = f"workspaces/ws-{module}"
+
+    def refusal(status: int, answer: httpx.Response) -> str:
+        [error] = answer.json()["errors"]
+        assert (answer.status_code, error["status"]) == (status, str(status)), answer.text
+        return str(error["title"] + error["detail"])
+
+    assert "text/plain" in refusal(
+        415, api.post(f"{place}/actions/lock", content="x", headers={"content-type": "text/plain"})
+    )
+    sent = {"data": {"attributes": {"auto-queue-runs": False}}}
+
+    def upload_address() -> str:
+        made = api.post(f"{place}/configuration-versions", json=sent, headers=json_api).json()
+        return str(made["data"]["attributes"]["upload-url"])
+
+    address = upload_address()
+    assert "gzip" in refusal(422, httpx.put(address, content=b"no archive", timeout=60))
+    assert "leads out" in refusal(422, httpx.put(address, content=packed(member("../x")), timeout=60))
+    link = packed(member("a/b", tarfile.SYMTYPE, "../../etc/passwd"))
+    assert "leads out" in refusal(422, httpx.put(address, content=link, timeout=60))
+    assert "neither a file" in refusal(
+        422, httpx.put(address, content=packed(member("x", tarfile.FIFOTYPE)), timeout=60)
+    )
+    bomb = gzip.compress(b"\0" * 1024) + gzip.compress(b"\0" * (64 << 20)) * 9
+    assert "too large" in refusal(413, httpx.put(address, content=bomb, timeout=120))
+    assert httpx.put(address, content=packed(member("main.tf")), timeout=60).status_code == 200
+    assert "already" in refusal(409, httpx.put(address, content=packed(member("main.tf")), timeout=60))
+    assert refusal(404, httpx.put(f"{address}x", content=b"", timeout=60))
+    run = {"data": {"attributes": {"refresh": False}, "relationships": {"workspace": {"data": {"id": f"ws-{module}"}}}}}
+    assert "refresh" in refusal(422, api.post("runs", json=run, headers=json_api))
+    served.rpc("lock_module", p_module=module, p_reason="mine")
+    assert "locked already" in refusal(409, api.post(f"{place}/actions/lock", headers=json_api))
+    job = served.enqueue("PLAN", module)
+    assert "Invalid include parameter" in refusal(400, api.get(f"runs/run-{job}?include=nonsense"))
+    stranger = httpx.get(f"{api.base_url}{place}", headers={"authorization": "Bearer ryp_" + "a" * 43}, timeout=60)
+    assert refusal(401, stranger)
+    assert refusal(404, api.get("workspaces/ws-00000000-0000-0000-0000-000000000000"))

@@ -55,8 +55,8 @@ class ModuleActionState(AppState, rx.State):
         if not is_open:
             self.cloud = ""
             return
-        page, url = await self._page(), runtime().settings.runner_url
-        slug = next(row["slug"] for row in await self._rpc("my_organizations", {}) if row["id"] == self.org_id)
+        page, url, org = await self._page(), runtime().settings.runner_url, (await self._who()).org_id
+        slug = next(row["slug"] for row in await self._rpc("my_organizations", {}) if row["id"] == org)
         self.login, self.cloud_host = f"tofu login {host_of(url)}", host_block(url)
         self.cloud = cloud_block(url, slug, page.module["path"])
 

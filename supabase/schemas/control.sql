@@ -117,7 +117,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -373,7 +373,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid)
+create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
 returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
@@ -381,10 +381,11 @@ language sql stable set search_path = '' as $$
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and (p_modules is null or j.module_id = any (p_modules))
     and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
-  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -484,7 +485,7 @@ declare
   v_job public.provision_jobs;
   v_answer pg_catalog.jsonb;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -515,7 +516,9 @@ create index job_comments_org_id_idx on public.job_comments (org_id);
 alter table public.job_comments enable row level security;
 grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_comments.job_id));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
@@ -528,7 +531,7 @@ declare
   v_comment public.job_comments;
 begin
   select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
-  where j.id = p_job and j.org_id in (select private.my_org_ids());
+  where j.id = p_job and private.may_see(j.org_id, j.module_path);
   if v_org is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;

@@ -318,7 +318,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
-    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
+    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
+      and private.shown_path(p_org, m.path) = m.path)));
 end;
 $$;
 
@@ -502,6 +503,9 @@ begin
     return;
   end if;
   perform private.need('organization.read', p_org);
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id = p_org
+      and not private.may_see(p_org, m.path));
   perform private.need(v_verb, p_org, m.path) from public.modules as m
   where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
 end;

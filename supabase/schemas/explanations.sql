@@ -250,8 +250,9 @@ declare
   v_words pg_catalog.text[];
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
+  v_workers pg_catalog.uuid[];
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -265,10 +266,14 @@ begin
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
-  v_ahead := private.jobs_ahead(v_lane, v_live);
+  -- A place in line would count the jobs of others.
+  v_workers := private.seen_workers(v_job.org_id);
+  v_ahead := case when private.seen(v_job.org_id) is null then private.jobs_ahead(v_lane, v_live) end;
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
+    where v_workers is null or v.worker_id = any (v_workers)
+      or v.worker_id in (select w.id from public.workers as w where w.is_shared)
   ), reason as materialized (
     select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c

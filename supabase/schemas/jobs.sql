@@ -127,7 +127,9 @@ create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (a
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is
@@ -449,7 +451,9 @@ create index job_events_org_id_idx on public.job_events (org_id, at desc, id des
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_events.job_id));
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';

@@ -23,7 +23,9 @@ create table public.job_log_chunks (
 alter table public.job_log_chunks enable row level security;
 grant select on public.job_log_chunks to authenticated, service_role;
 create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_log_chunks.job_id));
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';

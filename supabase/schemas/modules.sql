@@ -39,7 +39,9 @@ create trigger touch before update on public.groups for each row execute functio
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
 create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -109,7 +111,9 @@ comment on column public.modules.drift_checked_at is 'When a finished job last l
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Refuses a module whose fields are out of range.
 create function private.check_module_row() returns trigger
@@ -223,6 +227,17 @@ language sql stable set search_path = '' as $$
     || '/'))
 $$;
 
+-- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
+create function private.need_modules(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+begin
+  return case when v_seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
+end;
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid
 language plpgsql set search_path = '' as $$
@@ -256,7 +271,9 @@ create index module_locks_org_id_idx on public.module_locks (org_id);
 alter table public.module_locks enable row level security;
 grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_locks.module_id));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
@@ -286,7 +303,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  select * into v_group from public.groups where id = p_group and org_id in (select private.my_org_ids());
+  select * into v_group from public.groups where id = p_group and private.may_see(org_id, path);
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
@@ -386,7 +403,7 @@ declare
   v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;

@@ -13,7 +13,7 @@ select
   r.role,
   v.verb
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
-inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
@@ -44,7 +44,7 @@ create unique index teams_name_idx on public.teams (org_id, lower(name));
 alter table public.teams enable row level security;
 grant select on public.teams to authenticated, service_role;
 create policy "Members see their organisation's teams" on public.teams
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.teams is 'Groups of members that get roles together.';
 create trigger wake after insert or update or delete on public.teams
   for each row execute function private.wake_for_row();
@@ -62,7 +62,7 @@ create index team_members_user_id_idx on public.team_members (org_id, user_id);
 alter table public.team_members enable row level security;
 grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.team_members is 'Which member is in which team.';
 comment on column public.team_members.team_id is 'The team.';
 comment on column public.team_members.added_at is 'When the member joined the team.';
@@ -90,7 +90,9 @@ create index role_bindings_account_id_idx on public.role_bindings (account_id);
 alter table public.role_bindings enable row level security;
 grant select on public.role_bindings to authenticated, service_role;
 create policy "Members see who has which role where" on public.role_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
@@ -101,10 +103,11 @@ create trigger wake after insert or update or delete on public.role_bindings
 
 -- ## who may do what
 
--- The verbs of a role; none for a name that means nothing.
+-- The verbs of a role, of which each reads; none for a name that means nothing.
 create function private.verbs_of(p_org uuid, p_role text) returns text[]
 language sql stable set search_path = '' as $$
-  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
+      from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
@@ -179,7 +182,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
-  if v_verbs = '{}' then
+  if v_verbs = '{}' or p_role = 'guest' then
     perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
       'List them with list_roles, or under Settings → Roles.');
   end if;
@@ -249,8 +252,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_binding public.role_bindings;
 begin
-  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
-  for update;
+  select * into v_binding from public.role_bindings where id = p_binding and private.may_see(org_id, path) for update;
   if v_binding.id is null then
     perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
   end if;
@@ -279,6 +281,8 @@ $$;
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
@@ -289,13 +293,14 @@ begin
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org
+      from public.memberships as m where m.org_id = p_org and v_seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+        and v_seen is null
     ) as a), '[]');
 end;
 $$;
@@ -373,7 +378,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_team public.teams;
 begin
-  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  select * into v_team from public.teams where id = p_team
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_team.id is null then
     perform private.fail('RY404', 'There is no such team.');
   end if;
@@ -523,6 +529,7 @@ begin
   perform private.need_proved();
   if v_role > private.least_role(p_verb)
     and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.need_seen(p_org, p_path) where p_path <> '';
     perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
       coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),

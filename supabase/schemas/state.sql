@@ -588,7 +588,10 @@ create index output_grants_org_id_idx on public.output_grants (org_id);
 alter table public.output_grants enable row level security;
 grant select on public.output_grants to authenticated, service_role;
 create policy "Members see their organisation's grants of outputs" on public.output_grants
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = output_grants.module_id) and exists (
+      select from public.modules as m where m.id = output_grants.reader_id));
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
 comment on column public.output_grants.module_id is 'The module whose outputs are read.';
 comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';

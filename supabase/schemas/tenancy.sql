@@ -92,9 +92,10 @@ begin
 end;
 $$;
 
-create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer', 'guest');
 comment on type public.member_role is
-  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads · '
+  'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
 comment on type public.actor_kind is
@@ -327,7 +328,7 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.read', 'guest'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
@@ -336,8 +337,8 @@ from (values
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
-  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
-  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
   ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
@@ -364,25 +365,95 @@ declare
   v_least public.member_role := private.least_role(p_verb);
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
-    and private.token_allows(p_verb);
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
   if not found then
     return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
   end if;
 end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
+
+-- What a guest sees: all at and below the paths at which they have a role, each written as organisation:path. Other
+-- members see their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: others depend on it, and say so.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
+end;
+$$;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
 create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.service_accounts is
   'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is

@@ -668,9 +668,10 @@ begin
 end;
 $$;
 
-create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer', 'guest');
 comment on type public.member_role is
-  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads · '
+  'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
 comment on type public.actor_kind is
@@ -903,7 +904,7 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.read', 'guest'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
@@ -912,8 +913,8 @@ from (values
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
-  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
-  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
   ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
@@ -940,25 +941,95 @@ declare
   v_least public.member_role := private.least_role(p_verb);
 begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
-    and private.token_allows(p_verb);
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
   if not found then
     return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
   end if;
 end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
+
+-- What a guest sees: all at and below the paths at which they have a role, each written as organisation:path. Other
+-- members see their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: others depend on it, and say so.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
+end;
+$$;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
 create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.service_accounts is
   'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is
@@ -1083,7 +1154,7 @@ select
   r.role,
   v.verb
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
-inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
@@ -1114,7 +1185,7 @@ create unique index teams_name_idx on public.teams (org_id, lower(name));
 alter table public.teams enable row level security;
 grant select on public.teams to authenticated, service_role;
 create policy "Members see their organisation's teams" on public.teams
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.teams is 'Groups of members that get roles together.';
 create trigger wake after insert or update or delete on public.teams
   for each row execute function private.wake_for_row();
@@ -1132,7 +1203,7 @@ create index team_members_user_id_idx on public.team_members (org_id, user_id);
 alter table public.team_members enable row level security;
 grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.team_members is 'Which member is in which team.';
 comment on column public.team_members.team_id is 'The team.';
 comment on column public.team_members.added_at is 'When the member joined the team.';
@@ -1160,7 +1231,9 @@ create index role_bindings_account_id_idx on public.role_bindings (account_id);
 alter table public.role_bindings enable row level security;
 grant select on public.role_bindings to authenticated, service_role;
 create policy "Members see who has which role where" on public.role_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
@@ -1171,10 +1244,11 @@ create trigger wake after insert or update or delete on public.role_bindings
 
 -- ## who may do what
 
--- The verbs of a role; none for a name that means nothing.
+-- The verbs of a role, of which each reads; none for a name that means nothing.
 create function private.verbs_of(p_org uuid, p_role text) returns text[]
 language sql stable set search_path = '' as $$
-  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
+      from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
@@ -1249,7 +1323,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
-  if v_verbs = '{}' then
+  if v_verbs = '{}' or p_role = 'guest' then
     perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
       'List them with list_roles, or under Settings → Roles.');
   end if;
@@ -1319,8 +1393,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_binding public.role_bindings;
 begin
-  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
-  for update;
+  select * into v_binding from public.role_bindings where id = p_binding and private.may_see(org_id, path) for update;
   if v_binding.id is null then
     perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
   end if;
@@ -1349,6 +1422,8 @@ $$;
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
@@ -1359,13 +1434,14 @@ begin
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org
+      from public.memberships as m where m.org_id = p_org and v_seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+        and v_seen is null
     ) as a), '[]');
 end;
 $$;
@@ -1443,7 +1519,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_team public.teams;
 begin
-  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  select * into v_team from public.teams where id = p_team
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_team.id is null then
     perform private.fail('RY404', 'There is no such team.');
   end if;
@@ -1593,6 +1670,7 @@ begin
   perform private.need_proved();
   if v_role > private.least_role(p_verb)
     and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.need_seen(p_org, p_path) where p_path <> '';
     perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
       coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
@@ -1792,7 +1870,9 @@ begin
   perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role) order by o.name, o.id), '[]')
+      m.role, 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
+        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+      order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
@@ -1800,7 +1880,9 @@ begin
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;
-comment on function private.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function private.my_organizations is
+  'The caller''s organisations with their role in each, the prefixes that a guest sees (null: '
+  'all), and the verbs that roles at paths add somewhere.';
 grant execute on function private.my_organizations to authenticated;
 
 -- Refuses a member without a role.
@@ -1808,7 +1890,7 @@ create function private.check_role(p_role public.member_role) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_role is null then
-    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.');
   end if;
 end;
 $$;
@@ -1914,7 +1996,7 @@ declare
   v_invitation public.invitations;
 begin
   select * into v_invitation from public.invitations where id = p_invitation
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
@@ -2043,7 +2125,7 @@ create unique index cloud_identities_name_idx on public.cloud_identities (org_id
 alter table public.cloud_identities enable row level security;
 grant select on public.cloud_identities to authenticated, service_role;
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.cloud_identities is
   'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
@@ -2062,7 +2144,7 @@ declare
   v_identity public.cloud_identities;
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
@@ -2619,7 +2701,9 @@ create trigger touch before update on public.groups for each row execute functio
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
 create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -2689,7 +2773,9 @@ comment on column public.modules.drift_checked_at is 'When a finished job last l
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Refuses a module whose fields are out of range.
 create function private.check_module_row() returns trigger
@@ -2803,6 +2889,17 @@ language sql stable set search_path = '' as $$
     || '/'))
 $$;
 
+-- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
+create function private.need_modules(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+begin
+  return case when v_seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
+end;
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid
 language plpgsql set search_path = '' as $$
@@ -2836,7 +2933,9 @@ create index module_locks_org_id_idx on public.module_locks (org_id);
 alter table public.module_locks enable row level security;
 grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_locks.module_id));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
@@ -2866,7 +2965,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  select * into v_group from public.groups where id = p_group and org_id in (select private.my_org_ids());
+  select * into v_group from public.groups where id = p_group and private.may_see(org_id, path);
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
@@ -2966,7 +3065,7 @@ declare
   v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
@@ -3155,8 +3254,33 @@ comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
+-- The own runners that a guest sees: they serve something of what the guest sees, or everything.
+create function private.my_workers() returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := array(select private.my_prefixes());
+begin
+  return query select w.id from public.workers as w
+  where w.org_id in (select private.my_org_ids()) and (w.is_assigned_to_all_modules or exists (
+      select from public.worker_assignments as a cross join unnest(v_seen) as s (above) where a.worker_id = w.id
+        and (a.path = '' or private.is_at_or_below(a.org_id || ':' || a.path, s.above)
+          or private.is_at_or_below(s.above, a.org_id || ':' || a.path)))
+    or exists (select from public.modules as m where m.pinned_worker_id = w.id
+      and private.is_seen(m.org_id, m.path, v_seen)));
+end;
+$$;
+grant execute on function private.my_workers to authenticated;
+
+-- The same for one organisation; null for a member who sees every runner.
+create function private.seen_workers(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.seen(p_org) is not null then array(select private.my_workers()) end;
+end;
+$$;
 create policy "Members see their runners and the shared ones" on public.workers
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and id = any(array(select private.my_workers())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint
@@ -3221,7 +3345,7 @@ end;
 $$;
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 
 create table public.worker_assignments (
   id uuid primary key default gen_random_uuid(),
@@ -3240,7 +3364,9 @@ comment on column public.worker_assignments.path is 'A module''s path, a group''
 create trigger wake after insert or update
   or delete on public.worker_assignments for each row execute function private.wake_for_row();
 create policy "Members see their organisation's assignments" on public.worker_assignments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
@@ -3272,7 +3398,7 @@ create index worker_events_org_id_idx on public.worker_events (org_id, at desc, 
 alter table public.worker_events enable row level security;
 grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
@@ -3293,7 +3419,7 @@ declare
   v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
   end if;
@@ -3414,7 +3540,7 @@ $$;
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org, p_path);
   return (
     with serving as (
       select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
@@ -3641,7 +3767,9 @@ create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (a
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is
@@ -3963,7 +4091,9 @@ create index job_events_org_id_idx on public.job_events (org_id, at desc, id des
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_events.job_id));
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
@@ -4254,7 +4384,8 @@ declare
   v_worker public.workers;
 begin
   select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
+  where t.id = p_token and w.removed_at is null
+    and (w.is_shared or w.org_id in (select private.my_org_ids('module.read')));
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
@@ -4278,7 +4409,7 @@ create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
-  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -5271,7 +5402,7 @@ declare
   v_account public.service_accounts;
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
@@ -6689,7 +6820,10 @@ create index output_grants_org_id_idx on public.output_grants (org_id);
 alter table public.output_grants enable row level security;
 grant select on public.output_grants to authenticated, service_role;
 create policy "Members see their organisation's grants of outputs" on public.output_grants
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = output_grants.module_id) and exists (
+      select from public.modules as m where m.id = output_grants.reader_id));
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
 comment on column public.output_grants.module_id is 'The module whose outputs are read.';
 comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
@@ -6884,7 +7018,9 @@ grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, k
   created_by_label, created_at, ended_at) on public.variables to authenticated;
 grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
@@ -7141,7 +7277,7 @@ declare
   v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
@@ -7214,8 +7350,10 @@ create trigger end_variables after update of deleted_at on public.modules
 
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
 begin
-  perform private.need('module.read', p_org, p_path);
+  v_seen := private.need_seen(p_org, p_path);
   if p_with_sealed then
     perform private.need('variable.write', p_org, p_path);
   end if;
@@ -7223,7 +7361,8 @@ begin
     select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
       else '{}' end order by v.path, v.kind, v.name)
     from public.variables as v
-    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)
+      and private.is_seen(p_org, v.path, v_seen)), '[]');
 end;
 $$;
 comment on function private.list_variables is
@@ -7272,13 +7411,14 @@ create function private.list_unused_variables(p_org uuid, p_days integer default
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   return coalesce((
     select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
     from public.variables as v
     cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
     where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and private.is_seen(p_org, v.path, v_seen)
       and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
 end;
 $$;
@@ -7292,7 +7432,7 @@ declare
   v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
@@ -7323,8 +7463,9 @@ grant execute on function private.list_variable_users to authenticated;
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
     select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
@@ -7333,7 +7474,7 @@ begin
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
       from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
-      group by v.kind, v.name
+      where private.is_seen(p_org, v.path, v_seen) group by v.kind, v.name having min(r.place) = 1
     ) as given), '[]');
 end;
 $$;
@@ -7399,6 +7540,7 @@ language sql stable set search_path = '' as $$
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+    and (v.path is null or private.may_see(v.org_id, v.path))
 $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
@@ -7406,7 +7548,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
@@ -7456,7 +7598,7 @@ create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) retur
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
-    m.path), 'Remove the binding first, or leave the value out.')
+    private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')
   from public.module_bindings as b join public.modules as m on m.id = b.producer_id
   where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
 end;
@@ -7485,7 +7627,10 @@ create index module_dependencies_org_id_idx on public.module_dependencies (org_i
 alter table public.module_dependencies enable row level security;
 grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_dependencies.consumer_id) and exists (
+      select from public.modules as m where m.id = module_dependencies.producer_id));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
@@ -7508,7 +7653,10 @@ create index module_bindings_org_id_idx on public.module_bindings (org_id);
 alter table public.module_bindings enable row level security;
 grant select on public.module_bindings to authenticated, service_role;
 create policy "Members see their organisation's bindings" on public.module_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_bindings.consumer_id) and exists (
+      select from public.modules as m where m.id = module_bindings.producer_id));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
 
@@ -7628,7 +7776,7 @@ begin
       where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
   end loop;
   perform private.fail('RY409', format('This would be a cycle: %s.', (
-      select string_agg(m.path, ' → ' order by c.place)
+      select string_agg(private.shown_path(p_org, m.path), ' → ' order by c.place)
       from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
       join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
 end;
@@ -7821,7 +7969,7 @@ create function private.refuse_consumers(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_consumers pg_catalog.text := (
-    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
 begin
   if v_consumers is not null then
@@ -7835,17 +7983,21 @@ $$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return (
-    with recursive edge as materialized (
-      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-        or d.consumer_id in (select private.modules_below(p_org, p_path))
-        or d.producer_id in (select private.modules_below(p_org, p_path)))
+    with recursive below as materialized (
+      select m.id from public.modules as m where m.org_id = p_org
+        and m.id in (select private.modules_below(p_org, p_path))
+        and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
+    ), edge as materialized (
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = '' and v_seen is null
+        or d.consumer_id in (select b.id from below as b) or d.producer_id in (select b.id from below as b))
     ), shown as materialized (
-      select m.id, m.path from public.modules as m where m.deleted_at is null and (
-        m.id in (select private.modules_below(p_org, p_path))
+      select m.id, m.path, v_seen is null or private.is_seen(p_org, m.path, v_seen) as is_seen
+      from public.modules as m where m.deleted_at is null and (m.id in (select b.id from below as b)
         or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
     ), step (id, step) as (
       select s.id, 1 from shown as s
@@ -7857,15 +8009,17 @@ begin
       select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
     )
     select jsonb_build_object('modules', coalesce((
-        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', private.shown_path(p_org, s.path), 'step', p.step,
           'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
-            where c.consumer_id = s.id)) order by p.step, s.path)
+            where c.consumer_id = s.id and s.is_seen)) order by p.step, s.path)
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
+          private.shown_path(p_org, c.path), 'producer', private.shown_path(p_org, p.path), 'cascades', e.cascades,
+          'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
-            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id
+              and private.is_seen(p_org, c.path, v_seen))) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
         join public.modules as p on p.id = e.producer_id), '[]'),
       'proposals', coalesce((
@@ -7873,7 +8027,7 @@ begin
           c.path, 'producer', p.path) order by c.path, p.path)
         from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
         join public.modules as p on p.id = r.producer_id and p.deleted_at is null
-        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+        where r.consumer_id in (select b.id from below as b) and private.is_seen(p_org, p.path, v_seen) and not exists (
           select from public.module_dependencies as d
           where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
@@ -7983,7 +8137,8 @@ $$;
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+  return (select format('Waits for %s: %s.', private.shown_path(p.org_id, p.path),
+    case when g.applied_commit is null then 'nothing was applied there'
       when p_commit is null then 'the commit of this one is not known'
       else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
     from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
@@ -8277,7 +8432,9 @@ create table public.job_log_chunks (
 alter table public.job_log_chunks enable row level security;
 grant select on public.job_log_chunks to authenticated, service_role;
 create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_log_chunks.job_id));
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
@@ -8894,7 +9051,7 @@ create index git_connections_next_poll_at_idx on public.git_connections (next_po
 alter table public.git_connections enable row level security;
 grant select on public.git_connections to authenticated, service_role;
 create policy "Members see their organisation's repositories" on public.git_connections
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
@@ -8974,7 +9131,7 @@ create index git_deliveries_received_at_idx on public.git_deliveries (received_a
 alter table public.git_deliveries enable row level security;
 grant select on public.git_deliveries to authenticated, service_role;
 create policy "Members see what events of their repositories led to" on public.git_deliveries
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.connection_id is 'The repository.';
@@ -9026,7 +9183,9 @@ create index module_git_org_id_idx on public.module_git (org_id);
 alter table public.module_git enable row level security;
 grant select on public.module_git to authenticated, service_role;
 create policy "Members see how modules follow their repositories" on public.module_git
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_git.module_id));
 comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
 comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
@@ -9311,7 +9470,7 @@ create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_a
 alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
@@ -9942,7 +10101,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
-    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
+    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
+      and private.shown_path(p_org, m.path) = m.path)));
 end;
 $$;
 
@@ -10126,6 +10286,9 @@ begin
     return;
   end if;
   perform private.need('organization.read', p_org);
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id = p_org
+      and not private.may_see(p_org, m.path));
   perform private.need(v_verb, p_org, m.path) from public.modules as m
   where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
 end;
@@ -10250,7 +10413,9 @@ create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
 alter table public.approvals enable row level security;
 grant select on public.approvals to authenticated, service_role;
 create policy "Members see their organisation's approvals" on public.approvals
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = approvals.job_id));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.decision is 'approve or reject.';
@@ -10318,8 +10483,21 @@ create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, ide
   is not null;
 alter table public.job_sets enable row level security;
 grant select on public.job_sets to authenticated, service_role;
+-- Whether the caller sees a set: its path and every module of it. A cascade has modules of other groups.
+create function private.is_seen_set(p_set uuid, p_seen text[]) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from public.job_sets as s where s.id = p_set
+    and private.is_seen(s.org_id, s.path, p_seen) and not exists (
+      select from private.set_members as m join public.modules as o on o.id = m.module_id
+      where m.set_id = p_set and not private.is_seen(o.org_id, o.path, p_seen)));
+end;
+$$;
+grant execute on function private.is_seen_set to authenticated;
 create policy "Members see their organisation's sets" on public.job_sets
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen_set(id, array(select private.my_prefixes())));
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
@@ -10481,7 +10659,8 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
 begin
-  select * into v_set from public.job_sets where id = p_set and org_id in (select private.my_org_ids());
+  select * into v_set from public.job_sets where id = p_set
+    and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
@@ -10502,14 +10681,16 @@ grant execute on function private.set_progress to authenticated;
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
   return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
     from (
     select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
+      and (v_seen is null or private.is_seen_set(s.id, v_seen))
     order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
 end;
 $$;
@@ -10868,7 +11049,7 @@ create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
 comment on column public.git_apps.url is 'Where GitHub is.';
 comment on column public.git_apps.api_url is 'Where its API is.';
@@ -10996,7 +11177,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
 begin
-  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids('module.read'));
   if v_app.id is null then
     perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
   end if;
@@ -11313,7 +11494,9 @@ create index schedules_next_at_idx on public.schedules (next_at) where is_on;
 alter table public.schedules enable row level security;
 grant select on public.schedules to authenticated, service_role;
 create policy "Members see their organisation's schedules" on public.schedules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
@@ -11333,7 +11516,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need('schedule.read', p_org);
+  perform private.need('organization.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -11404,7 +11587,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need('schedule.write', p_org);
+  perform private.need_anywhere('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -11435,7 +11618,7 @@ declare
   v_schedule public.schedules;
 begin
   select * into v_schedule from public.schedules where id = p_schedule
-    and org_id in (select private.my_org_ids()) for update;
+    and private.may_see(org_id, path) for update;
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
@@ -11482,11 +11665,12 @@ grant execute on function private.remove_schedule to authenticated;
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path)))
+      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, v_seen)
     order by s.path, s.created_at limit 500) as s);
 end;
 $$;
@@ -12033,7 +12217,7 @@ create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, i
 alter table public.scaling_decisions enable row level security;
 grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
@@ -12306,7 +12490,7 @@ create unique index rollouts_running_idx on public.rollouts (org_id) where statu
 alter table public.rollouts enable row level security;
 grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
@@ -12369,7 +12553,7 @@ create table public.update_policies (
 alter table public.update_policies enable row level security;
 grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.update_policies is
   'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
@@ -12854,15 +13038,20 @@ create function private.my_connection(p_connection uuid, p_verb text) returns pu
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
+  v_seen pg_catalog.text[];
 begin
   perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
     and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
-  if v_connection.id is null then
+  v_seen := private.seen(v_connection.org_id);
+  if v_connection.id is null or v_seen is not null and not exists (
+    select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen)) then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
-  perform private.need(p_verb, v_connection.org_id);
+  if p_verb <> 'git.read' then
+    perform private.need(p_verb, v_connection.org_id);
+  end if;
   return v_connection;
 end;
 $$;
@@ -13199,7 +13388,7 @@ create index notification_rules_org_id_idx on public.notification_rules (org_id)
 alter table public.notification_rules enable row level security;
 grant select on public.notification_rules to authenticated, service_role;
 create policy "Members see their organisation's notification rules" on public.notification_rules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
 comment on column public.notification_rules.path is
   'The group or module that it is about; "" is the whole organisation.';
@@ -13642,7 +13831,7 @@ declare
   v_rule public.notification_rules;
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
@@ -13741,7 +13930,7 @@ declare
   v_delivery public.deliveries;
 begin
   select * into v_delivery from public.deliveries where id = p_delivery
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
@@ -13956,7 +14145,8 @@ begin
   perform private.lock_module_states(v_connection.org_id, array(select m.id
     from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+    where v_pull.planned ? m.id::pg_catalog.text and private.may_see(m.org_id, m.path)
+      and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
@@ -14020,7 +14210,7 @@ begin
       'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where p_module is null or m.id = p_module loop
+    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
@@ -14324,7 +14514,7 @@ declare
   v_git pg_catalog.jsonb;
 begin
   select * into v_connection from public.git_connections where id = p_connection
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_connection.id is null or p_number is not null and v_pull.number is null then
     perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
   end if;
@@ -15840,7 +16030,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -16096,7 +16286,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid)
+create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
 returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
@@ -16104,10 +16294,11 @@ language sql stable set search_path = '' as $$
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and (p_modules is null or j.module_id = any (p_modules))
     and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
-  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -16207,7 +16398,7 @@ declare
   v_job public.provision_jobs;
   v_answer pg_catalog.jsonb;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -16238,7 +16429,9 @@ create index job_comments_org_id_idx on public.job_comments (org_id);
 alter table public.job_comments enable row level security;
 grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_comments.job_id));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
@@ -16251,7 +16444,7 @@ declare
   v_comment public.job_comments;
 begin
   select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
-  where j.id = p_job and j.org_id in (select private.my_org_ids());
+  where j.id = p_job and private.may_see(j.org_id, j.module_path);
   if v_org is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -16360,7 +16553,8 @@ declare
   v_rollout public.rollouts;
   v_job bigint;
 begin
-  select * into v_rollout from public.rollouts where id = p_rollout and org_id in (select private.my_org_ids());
+  select * into v_rollout from public.rollouts where id = p_rollout
+    and org_id in (select private.my_org_ids('module.read'));
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;
@@ -16646,9 +16840,9 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  perform private.need('module.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey';
+    and j.payload ? 'survey' and private.may_see(p_org, j.module_path);
   if v_job.id is null then
     perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
   end if;
@@ -17559,7 +17753,8 @@ create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
 alter table public.git_logins enable row level security;
 grant select on public.git_logins to authenticated, service_role;
 create policy "Members see who is linked to which login" on public.git_logins
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
 comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
 comment on column public.git_logins.login is 'Their name there, in lower case.';
@@ -17680,7 +17875,7 @@ declare
   v_code pg_catalog.text := substr(replace(gen_random_uuid()::pg_catalog.text, '-', ''), 1, 16);
   v_code_row private.git_link_codes;
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
   values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
     encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')
@@ -17733,7 +17928,7 @@ declare
   v_host pg_catalog.text := lower(trim(p_host));
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
     and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
@@ -17744,7 +17939,7 @@ begin
   end if;
   perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
-  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  perform private.wake_org(p_org, 'git_logins', v_link.user_id::pg_catalog.text);
   return to_jsonb(v_link);
 end;
 $$;
@@ -17795,7 +17990,8 @@ create function private.commanded_modules(
 language plpgsql stable set search_path = '' as $$
 begin
   return query select m.* from private.modules_of_connection(p_connection) as m
-  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  where private.may_see(m.org_id, m.path)
+    and (m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text);
   if not found and p_path is not null then
     perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
       'Write its whole path, such as platform/network.');
@@ -18695,7 +18891,9 @@ create table public.job_identities (
 alter table public.job_identities enable row level security;
 grant select on public.job_identities to authenticated, service_role;
 create policy "Members see their organisation's job identities" on public.job_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.job_identities is
   'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
 comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
@@ -18719,7 +18917,7 @@ create table public.identity_subjects (
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
 create policy "Members see how their organisation's subjects are made" on public.identity_subjects
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
 comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
@@ -18792,7 +18990,7 @@ declare
   v_identity public.job_identities;
 begin
   select * into v_identity from public.job_identities
-  where id = p_job_identity and org_id in (select private.my_org_ids());
+  where id = p_job_identity and private.may_see(org_id, path);
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
@@ -19111,7 +19309,8 @@ begin
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
       from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
-        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i
+      where private.may_see(v_module.org_id, i.path)), '[]'));
 end;
 $$;
 comment on function private.preview_identities is
@@ -19372,8 +19571,9 @@ declare
   v_words pg_catalog.text[];
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
+  v_workers pg_catalog.uuid[];
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.');
   end if;
@@ -19387,10 +19587,14 @@ begin
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
-  v_ahead := private.jobs_ahead(v_lane, v_live);
+  -- A place in line would count the jobs of others.
+  v_workers := private.seen_workers(v_job.org_id);
+  v_ahead := case when private.seen(v_job.org_id) is null then private.jobs_ahead(v_lane, v_live) end;
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
+    where v_workers is null or v.worker_id = any (v_workers)
+      or v.worker_id in (select w.id from public.workers as w where w.is_shared)
   ), reason as materialized (
     select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
@@ -19682,48 +19886,54 @@ grant execute on function private.terminal_log to authenticated;
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
-create function private.fleet_counts(p_org uuid) returns jsonb
+create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
+returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
       join public.workers as w on w.id = i.worker_id
-      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
+      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null
+        and (p_modules is null or q.job_id in (
+          select j.id from public.provision_jobs as j where j.module_id = any (p_modules)))),
     'capacity', (
       select coalesce(sum(i.capacity), 0) from public.workers as w
         join private.instance_liveness as i on i.worker_id = w.id
-      where w.org_id = p_org and w.removed_at is null and i.is_fresh),
+      where w.org_id = p_org and w.removed_at is null and i.is_fresh and (p_workers is null or w.id = any (p_workers))),
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
         'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE',
           count(*) filter (where w.status = 'OFFLINE'))
-      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+        and (p_workers is null or w.is_shared or w.id = any (p_workers))),
     'jobs', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select j.status, count(*) as n from public.provision_jobs as j
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
-          'NEEDS_ATTENTION') group by j.status
+          'NEEDS_ATTENTION') and (p_modules is null or j.module_id = any (p_modules)) group by j.status
       ) as c),
     'waits_for_others', (
       select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') from (
-        select o.user_id, count(*) as n from private.waits_for_others(p_org) as o group by o.user_id) as c))
+        select o.user_id, count(*) as n from private.waits_for_others(p_org, p_modules) as o
+        group by o.user_id) as c))
 $$;
 
 create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
+  v_modules pg_catalog.uuid[] := private.need_modules(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
-      and w.removed_at is null
+      and w.removed_at is null and (v_workers is null or w.is_shared or w.id = any (v_workers))
       order by w.created_at, w.id limit 1000);
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org, v_modules, v_workers),
     'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
@@ -19733,7 +19943,8 @@ begin
           i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
         from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
     from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
-    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
+    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))));
 end;
 $$;
 comment on function private.fleet_overview is
@@ -19860,7 +20071,7 @@ declare
     '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -19956,7 +20167,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00') + interval '1 hour';
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   return (
     select jsonb_build_object(
       'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.p50, 'p95', s.p95) order by x.hour),
@@ -20005,7 +20216,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;
@@ -20211,13 +20422,14 @@ $$;
 -- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[], p_seen uuid[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
   -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
   -- jobs by an index.
-  v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
+  v_modules pg_catalog.uuid[] := case when p_pattern is null
+    and num_nulls(p_module, p_worker, p_set) = 3 then p_seen when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
@@ -20229,6 +20441,7 @@ begin
   return query select j.id, j.status from public.provision_jobs as j
   where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
       or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_seen is null or j.module_id = any (p_seen))
     and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
     -- A runner's list has each of its jobs: another runner may have applied what it planned.
@@ -20265,8 +20478,8 @@ declare
   v_hidden bigint[] := '{}';
   v_found bigint[];
   v_others pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in', 'needs'],
     p_sort, array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -20274,12 +20487,13 @@ begin
     where v_types = '{}' or t::pg_catalog.text = any (v_types));
   v_member := p_filters ->> 'needs';
   if v_member is not null then
-    v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
+    v_hidden := array(select o.job_id from private.waits_for_others(p_org, v_seen) as o
+      where o.user_id = v_member);
     -- Nothing needs a member who may only read.
     v_statuses := array(select s from unnest(v_statuses) as s
       where private.may_anywhere('job.approve', p_org, v_member));
   end if;
-  if v_pattern is null
+  if v_pattern is null and v_seen is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
@@ -20297,7 +20511,7 @@ begin
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
         (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
-        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types, v_seen) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -20312,7 +20526,7 @@ begin
     into v_counts, v_shown, v_found;
   end if;
   select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') into v_others from (
-    select o.user_id, count(*) as n from private.waits_for_others(p_org) as o
+    select o.user_id, count(*) as n from private.waits_for_others(p_org, v_seen) as o
     where o.type = any (v_listed) and (v_found is null or o.job_id = any (v_found)) group by o.user_id) as c;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
@@ -20341,9 +20555,9 @@ grant execute on function private.list_jobs to authenticated;
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number);
+    where j.org_id = p_org and j.number = p_number and private.may_see(p_org, j.module_path));
 end;
 $$;
 comment on function private.job_by_number is
@@ -20393,8 +20607,9 @@ declare
   v_job public.provision_jobs;
   v_has_module boolean;
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and private.may_see(p_org, j.module_path)
   order by j.id desc limit 1;
   if v_job.id is null then
     return null;
@@ -20426,31 +20641,36 @@ create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('runner.read', p_org);
-  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org);
+  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org
+    and (v_workers is null or w.id = any (v_workers)));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return jsonb_build_object(
-    'instances', (select coalesce(jsonb_agg(to_jsonb(i) order by i.updated_at desc), '[]') from (
+    'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
+        - 'last_error' end order by i.updated_at desc), '[]') from (
       select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
       limit 50) as i),
     'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
-      select * from public.worker_events as e where e.worker_id = p_worker order by e.id desc limit 12) as e),
+      select * from public.worker_events as e where e.worker_id = p_worker and v_seen is null
+      order by e.id desc limit 12) as e),
     'registered', (select to_jsonb(e) from public.worker_events as e
-      where e.worker_id = p_worker and e.event = 'registered' order by e.id limit 1),
+      where e.worker_id = p_worker and v_seen is null and e.event = 'registered' order by e.id limit 1),
     'service_account', (select a.name from public.service_accounts as a
-      where a.id = v_worker.service_account_id and a.org_id = p_org),
+      where a.id = v_worker.service_account_id and a.org_id = p_org and v_seen is null),
     'assignments', (select coalesce(jsonb_agg(jsonb_build_object('path', a.path,
         'is_module', not exists (select from public.groups as g where g.org_id = p_org and g.path = a.path)
           and exists (select from public.modules as m where m.org_id = p_org and m.path = a.path
             and m.deleted_at is null),
         'modules', (select count(*) from public.modules as m where m.org_id = p_org and m.deleted_at is null
           and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
-      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org),
+      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org
+        and private.is_seen(p_org, a.path, v_seen)),
     'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
-      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org
+      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org and v_seen is null
       order by d.id desc limit 10) as d),
     'history', private.worker_history(p_worker));
 end;
@@ -20511,7 +20731,8 @@ begin
     'resources', private.state_resources(p_module),
     'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
     'evidence', private.lock_evidence(p_module),
-    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path',
+          private.shown_path(p_org, m.path), 'since', g.created_at)
         order by m.path), '[]')
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
@@ -20533,13 +20754,14 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
+      and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
       and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
       and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
@@ -20552,7 +20774,7 @@ begin
   select jsonb_build_object(
     'total', (select count(*) from found),
     'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
-      and d.deleted_at is null),
+      and d.deleted_at is null and (v_seen is null or private.is_seen(p_org, d.path, v_seen))),
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
@@ -20680,12 +20902,15 @@ create function private.runner_facets(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
+  v_workers pg_catalog.uuid[];
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
     from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
+    where v_workers is null or w.is_shared or w.id = any (v_workers)
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all
@@ -20746,9 +20971,11 @@ declare
   v_regions pg_catalog.text[] := private.text_list(p_filters -> 'region');
   v_health pg_catalog.text[] := private.text_list(p_filters -> 'health');
   v_ids pg_catalog.uuid[];
+  v_workers pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -20760,6 +20987,7 @@ begin
   with found as materialized (
     select w.id, w.is_shared, lower(w.name) as name, w.status, w.created_at from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (v_ids is null or w.id = any (v_ids))
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))
       and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
       and w.labels @> v_labels
       and (v_versions = '{}' or w.version = any (v_versions))
@@ -20834,7 +21062,7 @@ grant execute on function private.rollout_progress to authenticated;
 -- Events of jobs that are meant, newest first, among the newest p_most of that time.
 create function private.job_events_about(
   p_org uuid, p_pattern text, p_filters jsonb, p_workers uuid[], p_since timestamptz, p_until timestamptz, p_most
-  integer
+  integer, p_seen uuid[]
 ) returns table (
   kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
   integer, to_status public.job_status
@@ -20849,6 +21077,7 @@ language sql stable set search_path = '' as $$
       and (p_filters ->> 'job' is null or j.job_id = any (array(
         select k.id from public.provision_jobs as k where k.org_id = p_org
           and k.number = (p_filters ->> 'job')::bigint)))
+      and (p_seen is null or j.job_id in (select k.id from public.provision_jobs as k where k.module_id = any (p_seen)))
     order by j.at desc, j.id desc limit p_most
   ) as e
   where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
@@ -20895,8 +21124,8 @@ declare
   v_until pg_catalog.timestamptz;
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
@@ -20913,11 +21142,12 @@ begin
     v_most := p_offset + p_limit + 1;
   end if;
   with found as (
-    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as j
+    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most,
+        v_seen) as j
       where v_kinds = '{}' or 'job' = any (v_kinds) limit p_offset + p_limit + 1)
     union all
     (select * from private.runner_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as r
-      where v_kinds = '{}' or 'runner' = any (v_kinds) limit p_offset + p_limit + 1)
+      where v_seen is null and (v_kinds = '{}' or 'runner' = any (v_kinds)) limit p_offset + p_limit + 1)
   ), shown as (
     select f.* from found as f order by f.at desc, f.kind, f.id desc limit p_limit + 1 offset p_offset
   )
@@ -20988,20 +21218,19 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('git.read', p_org);
-  perform private.need('schedule.read', p_org);
   perform private.check_page(p_filters, array['kind'], 'path', array['path'], p_limit, p_offset);
   with found as materialized (
     select k.kind, m.path, m.id, m.created_at, c.id as connection_id from public.git_connections as c
     join public.modules as m on m.org_id = c.org_id and m.deleted_at is null and m.source_kind = 'git'
       and private.repository_key(m.source ->> 'url') = c.repository
     cross join unnest(array['push', 'pull_request']) as k (kind)
-    where c.org_id = p_org and c.removed_at is null
+    where c.org_id = p_org and c.removed_at is null and private.is_seen(p_org, m.path, v_seen)
       and (v_pattern is null or m.path ilike v_pattern or c.repository ilike v_pattern)
     union all
     select 'schedule', s.path, s.id, s.created_at, null from public.schedules as s
-    where s.org_id = p_org and (v_pattern is null or s.path ilike v_pattern)
+    where s.org_id = p_org and private.is_seen(p_org, s.path, v_seen) and (v_pattern is null or s.path ilike v_pattern)
   ), shown as materialized (
     select f.*, coalesce(g.seen_branch, g.branch, m.source ->> 'ref') as branch from (
       select * from found as f where v_kinds = '{}' or f.kind = any (v_kinds)
@@ -22227,7 +22456,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb

@@ -461,7 +461,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb

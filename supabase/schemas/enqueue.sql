@@ -298,7 +298,8 @@ begin
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
     end if;
     if p_options ? 'upload_id' then
-      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
+        coalesce(p_options -> 'auto_apply' = 'true', false));
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');

@@ -616,6 +616,8 @@ begin
     and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+    -- An apply of somebody's own folder is requested by name; the module's auto-apply is not about it.
+    and (p_payload #>> '{module,source_kind}' is distinct from 'upload'
+      or coalesce(p_payload #> '{options,auto_apply}' = 'true', false));
 end;
 $$;

@@ -455,12 +455,25 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
-create function private.unlock_module(p_module uuid) returns jsonb
+-- Refuses what goes around somebody else's lock.
+create function private.refuse_others_lock(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
+end;
+$$;
+
+create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
+  if p_is_own then
+    perform private.refuse_others_lock(p_module);
+  end if;
   delete from public.module_locks where module_id = p_module returning * into v_lock;
   if v_lock.module_id is null then
     perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
@@ -471,7 +484,8 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is 'Takes a member''s lock off a module. Operators.';
+comment on function private.unlock_module is
+  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.

@@ -221,6 +221,11 @@ class ServerSettings(Section):
             raise ValueError("must have no user, query or fragment")
         return value.strip().rstrip("/")
 
+    @property
+    def discovery_host(self) -> str:
+        """The host that jobs know the project by."""
+        return self.service_discovery_host or urlsplit(self.url).hostname or ""
+
 
 class WorkingDirectorySettings(Section):
     """The folders of the runner; both paths expand a leading `~`."""

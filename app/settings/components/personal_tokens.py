@@ -2,7 +2,8 @@
 
 import reflex as rx
 
-from app.settings.state.personal_tokens import DAYS, EVERYTHING, LIMITS, PersonalTokensState, TokenView
+from app.project.token_limits import EVERYTHING, LIMITS
+from app.settings.state.personal_tokens import DAYS, PersonalTokensState, TokenView
 from app.ui.button import act_button, small_button
 from app.ui.choice import choice
 from app.ui.copy import secret_line

@@ -8,20 +8,11 @@ from app.frame.session import ShownSecret
 from app.live.item_form import Removal, Removing
 from app.project.errors import AppError
 from app.project.models import Row
+from app.project.token_limits import EVERYTHING, LIMITS
 from app.ui.reader import read
 from wire.tokens import make_personal_token
 
 DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}
-EVERYTHING = "everything"
-# A token with one of these roles may do at most what the role may.
-LIMITS = {
-    EVERYTHING: "Everything that I may do",
-    "viewer": "Read",
-    "planner": "Read and plan",
-    "approver": "Read and approve",
-    "operator": "Operate",
-    "admin": "Administer",
-}
 
 
 def _limit(row: Row) -> str:

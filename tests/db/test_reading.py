@@ -46,7 +46,7 @@ def guest(org: Organization, *paths: str, role: str = "viewer") -> User:
 
 
 def answer_of(caller: Caller, function: str, arguments: dict[str, Any], hidden: list[Any]) -> str:
-    """What a caller reads in an answer or a refusal, without the things they named, ids and times; nothing is kept."""
+    """An answer or a refusal as a caller reads it, without the things they named, ids and times; nothing is kept."""
     try:
         with caller.connection.transaction(force_rollback=True):
             said: Any = caller.call(function, **arguments)

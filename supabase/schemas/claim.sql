@@ -297,6 +297,9 @@ begin
   end if;
   if v_lanes <> '{}' then
     v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
+    if cardinality(v_jobs) = least(p_slots, v_self.free) then
+      perform private.ring_on(v_lanes);
+    end if;
   end if;
   return json_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);

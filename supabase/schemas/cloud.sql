@@ -59,31 +59,6 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
-create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
-    -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
-    update public.workers set cloud = cloud || '{"is_gone": true}', is_disabled = true
-      where id = p_job.target_worker_id;
-  elsif p_job.type = 'VERIFY_IDENTITY' then
-    perform private.note_identity(p_job.target_identity_id, p_job);
-  elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
-    'cloud_account')) then
-    -- A deployment that failed for another reason does not concern the role.
-    perform private.note_identity((select w.cloud_identity_id from public.workers as w
-      where w.id = p_job.target_worker_id), p_job);
-  end if;
-  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
-    perform private.undrain_after_update(p_job.target_worker_id);
-  end if;
-  if p_job.rollout_id is not null then
-    perform private.advance_rollout(p_job.rollout_id);
-  end if;
-end;
-$$;
-
 -- Refuses limits for scaling that no planner could follow.
 create function private.check_scaling(p_scaling jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -143,58 +118,6 @@ begin
   return v_worker;
 end;
 $$;
-
-create function private.deploy_worker(
-  p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_job public.provision_jobs;
-  -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
-  v_settings pg_catalog.jsonb :=
-    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
-      "RESOLVE", "STATE"]}';
-begin
-  perform private.need('runner.manage', p_org);
-  v_settings := v_settings || private.runner_settings(p_options,
-    array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
-  perform private.check_worker_options(p_org, v_settings);
-  if coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$' then
-    perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.');
-  end if;
-  perform private.lock_routing(p_org, true);
-  perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
-  -- Else the sweep would retire what is deployed now.
-  perform private.retire_worker(w.id, 'removed from the cloud') from public.workers as w
-  where w.org_id = p_org and lower(w.name) = lower(trim(p_name)) and w.removed_at is null and w.cloud ? 'is_gone';
-  select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name))
-    and removed_at is null
-    and type = 'cloud-hosted'
-    and cloud_identity_id = p_cloud_identity and region = p_region;
-  if v_worker.id is null then
-    v_worker := private.insert_worker(p_org, p_name, 'cloud-hosted', v_settings || jsonb_build_object('region',
-      p_region));
-    insert into public.worker_assignments (org_id, worker_id, path, created_by)
-    select p_org, v_worker.id, a, private.caller_id()
-      from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
-    perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label(p_org));
-  end if;
-  perform private.refuse_second_lifecycle_job(v_worker.id);
-  v_worker := private.keep_task(v_worker.id, p_cloud_identity, p_options);
-  perform private.reroute(p_org, v_worker.id);
-  v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
-    from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
-  v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
-  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('region', p_region, 'job', v_job.number));
-  return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
-end;
-$$;
-comment on function private.deploy_worker is
-  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, '
-  'image, version and a runner''s settings. Admins.';
-grant execute on function private.deploy_worker to authenticated;
 
 create function private.remove_cloud_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -329,28 +252,6 @@ comment on function private.worker_target_status is
 grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
-
--- Retires the records of runners that were removed from the cloud.
-create function private.sweep_removals() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_worker pg_catalog.record;
-  v_count integer := 0;
-begin
-  for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null
-    order by w.org_id loop
-    begin
-      if private.try_lock_routing(v_worker.org_id, true) then
-        perform private.retire_worker(v_worker.id, 'removed from the cloud');
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
-$$;
 
 -- squawk-ignore require-concurrent-index-creation
 create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;

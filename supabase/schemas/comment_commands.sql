@@ -414,11 +414,3 @@ language sql set search_path = '' as $$
     'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
   where p_connection.has_token and p_connection.provider <> 'generic'
 $$;
-
--- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
-create function private.command_answer(p_delivery bigint) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
-    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
-  from private.git_commands as c where c.delivery_id = p_delivery
-$$;

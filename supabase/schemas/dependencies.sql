@@ -121,41 +121,6 @@ left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
 
--- A value's digest.
-create function private.value_digest(p_value jsonb) returns text
-language sql immutable set search_path = '' as $$
-  select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
-$$;
-
--- Digests of the outputs in a state, by name.
-create function private.state_digests(p_body text) returns jsonb
-language plpgsql immutable set search_path = '' as $$
-begin
-  return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
-    from private.read_outputs(p_body::pg_catalog.jsonb) as o);
-exception
-  -- A state is kept whether or not its outputs can be read.
-  when data_exception then return '{}';
-end;
-$$;
-
--- Keeps the digests of a module's outputs, if another module takes some of them.
-create function private.note_outputs(p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if exists (select from public.module_bindings as b where b.producer_id = p_module) then
-    insert into private.output_digests as d (module_id, digests)
-    select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
-    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
-    if found then
-      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
-      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
-        where b.producer_id = p_module) as b;
-    end if;
-  end if;
-end;
-$$;
-
 -- Keeps what a module was applied with; a destroyed one is applied with nothing.
 create function private.note_applied_inputs(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -172,14 +137,6 @@ end;
 $$;
 
 -- ## writing
-
--- Serialises every change of an organisation's dependencies. Taken before routing and states.
-create function private.lock_dependencies(p_org uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
-end;
-$$;
 
 -- Refuses dependencies that form a cycle, with the modules of one in their order.
 create function private.refuse_cycle(p_org uuid) returns void
@@ -411,17 +368,6 @@ begin
     perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
       'Remove these dependencies first.');
   end if;
-end;
-$$;
-
--- Refuses values for inputs that are bound.
-create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
-    private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')
-  from public.module_bindings as b join public.modules as m on m.id = b.producer_id
-  where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
 end;
 $$;
 
@@ -657,31 +603,6 @@ comment on view private.promotable_jobs is
   'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
 comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
 
--- Queues applies that only waited for a commit to be applied in this module, or in any. It waits for no state: one that
--- somebody is at, and an apply that began to wait in the same moment, are left to the sweep.
-create function private.promote(p_producer uuid default null) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_next private.promotable_jobs;
-  v_job public.provision_jobs;
-  v_count integer := 0;
-begin
-  for v_next in select n.* from private.promotable_jobs as n
-    where n.producer_id = coalesce(p_producer, n.producer_id) order by n.module_id limit 200
-  loop
-    -- Locked, then read again.
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id)
-      or not exists (select from private.promotable_jobs as n where n.id = v_next.id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = v_next.id returning * into v_job;
-    perform private.record_job_event(v_job, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied in %s.', m.path)) from public.modules as m where m.id = v_next.producer_id;
-    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
-    v_count := v_count + 1;
-  end loop;
-  return v_count;
-end;
-$$;
-
 -- ## cascades
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
@@ -714,33 +635,4 @@ language sql stable set search_path = '' as $$
         where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
           and (j.id is null or j.status = 'QUEUED'))
     order by d.consumer_id)
-$$;
-
--- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_modules pg_catalog.uuid[];
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
-  v_set public.job_sets;
-begin
-  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
-  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
-    and d.cascades <> 'off') then
-    return;
-  end if;
-  v_modules := private.cascaded_modules(p_job);
-  if v_modules = '{}' then
-    return;
-  end if;
-  if cardinality(v_modules) > 500 then
-    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
-      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
-    return;
-  end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
-  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
-  perform private.add_members(v_set, v_modules);
-end;
 $$;

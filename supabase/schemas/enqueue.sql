@@ -12,8 +12,9 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there is '
+      '%s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+      || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -104,10 +105,10 @@ begin
     order by j.job_id
     returning state_key, lane_id
   )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+  select array(select q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.wake_lane(l, count(*)::integer) from unnest(v_lanes) as l group by l order by l;
   perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;
@@ -318,20 +319,6 @@ begin
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
     where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
       and private.shown_path(p_org, m.path) = m.path)));
-end;
-$$;
-
--- The labels of a job that needs more than its module does. Refuses more than a runner can have.
-create function private.job_labels(p_module text[], p_more text[]) returns text[]
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
-begin
-  if not private.is_label_list(v_labels) then
-    perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
-      'At most 32 labels of 1,000 characters in all: no runner has more.');
-  end if;
-  return v_labels;
 end;
 $$;
 

@@ -476,3 +476,9 @@ comment on function private.installation_health is
   'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
   'what is published and installed. Service key only.';
 grant execute on function private.installation_health to service_role;
+
+-- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
+create function private.swept_seconds_ago() returns integer
+language sql stable set search_path = '' as $$
+  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
+$$;

@@ -2,242 +2,6 @@
 -- idempotent by (job, attempt). An attempt that lost its job may still report: the report is kept as late and changes
 -- nothing. end_job ends every job.
 
--- ## what follows a plan
-
--- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
--- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
--- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
--- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
--- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
--- Whether there is something to apply in a plan: it has changes, and was not made only to look.
-create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
-begin
-  return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
-    and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
-    and p_payload #>> '{options,inspects}' is null
-    and p_payload #>> '{options,git,pull_request}' is null
-    -- A preview has values that nobody has applied.
-    and p_payload #> '{options,preview}' is null
-    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
-    and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
-end;
-$$;
-
--- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
--- has auto-apply.
-create function private.follow_plan(p_plan public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_module public.modules;
-  v_job public.provision_jobs := p_plan;
-  v_is_destroy boolean;
-  v_is_auto boolean;
-  v_is_locked boolean;
-  v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
-  v_is_held boolean;
-begin
-  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
-  v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
-  -- A module with auto-apply does not destroy automatically.
-  v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
-    v_module.auto_apply and not v_is_destroy);
-  -- A module that a person has locked waits for a person.
-  v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
-  v_is_held := not v_is_auto or v_is_locked or v_is_early;
-  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
-    return;
-  end if;
-  v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
-  v_job.payload := private.planned_payload(p_plan.id);
-  if v_is_auto and v_is_early and not v_is_locked then
-    v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
-  end if;
-  v_job.plan_job_id := p_plan.id;
-  v_job.retry_of := null;
-  v_job.idempotency_key := null;
-  v_job.max_attempts := 3;
-  v_job.approvals_required := v_module.approvals_required;
-  v_job.needs_confirmation := v_is_held;
-  v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
-    then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
-end;
-$$;
-
--- Whether a job looks for drift.
-create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
-begin
-  return p_type = 'DRIFT'
-    or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
-end;
-$$;
-
--- Whether a plan or a drift check found changes. A drift check also lists outputs that no apply has written yet:
--- resources alone are drift.
-create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
-language plpgsql immutable set search_path = '' as $$
-begin
-  return case when private.is_drift_check(p_type, p_payload)
-    then private.plan_count(p_summary, '{create,update,replace,delete}') > 0
-    else coalesce(p_summary -> 'has_changes' = 'true', false) end;
-end;
-$$;
-
--- Notes or clears the drift of a job's module, by what the job found. Drift is something that is so of a module, not
--- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
--- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
--- only the next check shows whether it removed all drift.
-create function private.note_drift(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
-  v_has_changes boolean := private.has_found_changes(p_job.type, p_job.payload, p_job.plan_summary);
-begin
-  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do proves nothing about the module.
-  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
-    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
-    return;
-  end if;
-  if v_looks and v_has_changes then
-    update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
-    where id = p_job.module_id;
-  elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
-    update public.modules set drift_since = null, drift_resources = null,
-      drift_checked_at = case when v_looks or drift_since is not null then now() else drift_checked_at end
-    where id = p_job.module_id and (v_looks or drift_since is not null);
-  end if;
-end;
-$$;
-
--- Ends the applies that still wait and can no longer be applied, because the state has changed; queued ones only for a
--- caller that holds the state's lock.
-create function private.drop_outdated_applies(p_org uuid, p_module uuid, p_is_locked boolean) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
-    format('The state has moved on since plan %s.', p.number))
-  from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_org and j.module_id = p_module
-    and (j.status = 'AWAITING_APPROVAL' or j.status = 'QUEUED' and p_is_locked)
-    and p.planned_serial <> private.state_serial(p_module);
-end;
-$$;
-
--- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
--- it was done for.
-create function private.follow_end(p_job bigint) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
-  v_has_drift boolean;
-  v_has_proposals boolean;
-  v_is_in_set boolean;
-begin
-  -- One query for what most modules and jobs do not have: each rule below costs as much to find nothing to do.
-  select m.drift_since is not null, exists (
-      select from private.dependency_proposals as d where d.consumer_id = m.id), exists (
-      select from private.set_members as s where s.job_id = p_job)
-  into v_has_drift, v_has_proposals, v_is_in_set
-  from public.modules as m where m.id = v_job.module_id;
-  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
-    and (v_has_drift or private.is_drift_check(v_job.type, v_job.payload)) then
-    perform private.note_drift(v_job);
-  end if;
-  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
-    and v_job.payload #> '{options,git,pull_request}' is null then
-    perform private.note_reads(v_job);
-  end if;
-  if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    if v_job.result ? 'change_digest' then
-      perform private.note_plan_digest(v_job);
-    end if;
-    if private.is_applied_next(v_job.payload, v_job.plan_summary) then
-      perform private.follow_plan(v_job);
-    end if;
-  elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
-    perform private.note_applied(v_job);
-    if v_job.status = 'SUCCEEDED' then
-      perform private.note_applied_inputs(v_job);
-      perform private.promote(v_job.module_id);
-      perform private.follow_apply(v_job);
-      perform private.cascade(v_job);
-    end if;
-  elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
-    from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
-  elsif v_job.type = 'RESOLVE' then
-    perform private.after_resolve(v_job);
-  elsif v_job.module_id is null then
-    perform private.after_lifecycle_job(v_job);
-  end if;
-  if v_is_in_set then
-    perform private.follow_in_set(v_job);
-  end if;
-  if v_job.payload #> '{options,git,queue}' is not null then
-    perform private.follow_group(v_job);
-  end if;
-end;
-$$;
-
--- ## the end
-
--- Ends a job for good, for every caller, and returns its status: event, state lock, the next job of its state, what
--- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
-create function private.end_job(
-  p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
-  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
-  p_last_log_seq integer default null
-) returns public.job_status
-language plpgsql set search_path = '' as $$
-declare
-  v_state pg_catalog.uuid;
-  v_is_awaited boolean;
-  v_type public.job_type;
-  v_module pg_catalog.uuid;
-begin
-  delete from private.live_jobs as q where q.job_id = p_job
-  returning q.state_key, exists (
-    select from private.live_jobs as n where n.state_key = q.state_key and n.stage = 'WAITING')
-  into v_state, v_is_awaited;
-  -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
-  -- Without a lock of its own: the caller that changes a status holds the state's lock.
-  with ended as (
-    update public.provision_jobs as j set
-      status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
-      result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
-      is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      last_log_seq = coalesce(p_last_log_seq, j.last_log_seq),
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
-      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
-        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
-    from public.provision_jobs as old
-    where j.id = p_job and old.id = p_job
-    returning j.org_id, j.attempt, j.type, j.module_id, old.status
-  ), noted as (
-    insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
-      to_status, reason)
-    select e.org_id, p_job, e.attempt, p_kind, p_actor, p_label, p_event, e.status, p_status, p_reason from ended as e
-  )
-  select e.type, e.module_id into v_type, v_module from ended as e;
-  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job;
-  if v_is_awaited then
-    perform private.refresh_next(v_state);
-  end if;
-  if v_type <> 'OUTPUT' then
-    perform private.follow_end(p_job);
-  end if;
-  return p_status;
-end;
-$$;
-
 -- ## jobs that return to the queue
 
 -- Given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
@@ -291,11 +55,21 @@ begin
   update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
-    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
+    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase, 'since', p_error -> 'since'));
   update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
+$$;
+
+-- When an attempt last gave a sign of life; one that has reported nothing since it returned gave it before that.
+create function private.last_sign(p_job public.provision_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select (a.detail ->> 'since')::timestamptz from public.job_events as r
+    join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
+    where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
+    p_job.updated_at)
 $$;
 
 -- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
@@ -306,12 +80,12 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
+  select * into v_job from public.provision_jobs where id = p_live.job_id;
   -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
-    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
+    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', private.last_sign(v_job),
       'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
-  select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
@@ -643,7 +417,9 @@ begin
   -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
   -- keys again.
   if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
-    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+    update public.provision_jobs set last_log_seq = coalesce(v_last, last_log_seq),
+      plan_summary = coalesce(p_plan_summary, plan_summary)
+    where id = p_job;
   end if;
   if v_missing <> '[]' then
     return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);

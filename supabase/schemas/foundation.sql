@@ -419,3 +419,16 @@ $$;
 comment on function private.rate_limit is
   'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function private.rate_limit to service_role;
+
+-- Refuses a time zone that is not known by its name.
+create function private.check_zone(p_zone text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
+  if p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)
+    or p_zone like 'posix/%' or p_zone like 'right/%' then
+    perform private.fail('RY422', format('There is no time zone "%s".', left(p_zone, 100)),
+      'Write it as Europe/Lisbon, or UTC.');
+  end if;
+end;
+$$;

@@ -90,13 +90,6 @@ create trigger report after update on public.git_connections for each row
 
 -- ## what a report contains
 
--- A count of a plan's summary; a runner reports it, so anything but a possible number is none.
-create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(sum((p_summary ->> n)::numeric), 0)::integer from unnest(p_names) as n
-  where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
-$$;
-
 -- The outcome of a module's plan or apply: words for people, and the state of a status.
 create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
 returns table (result text, state text)
@@ -251,25 +244,6 @@ begin
 end;
 $$;
 
--- Notes how a report went: the id of a comment, and when the provider accepts the next one.
-create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
-language plpgsql set search_path = '' as $$
-begin
-  -- First: the holder of the connection's lock may write its secrets.
-  if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
-    perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
-    delete from public.deliveries where id = p_delivery.id;
-  end if;
-  update private.git_secrets set next_report_at = clock_timestamp()
-    + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
-  where connection_id = p_delivery.rule_id;
-  if p_result ? 'comment_id' then
-    update public.pull_requests set comment_id = (p_result ->> 'comment_id')::bigint
-    where connection_id = p_delivery.rule_id and 'pull:' || number = p_delivery.subject;
-  end if;
-end;
-$$;
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.
@@ -336,3 +310,94 @@ comment on function private.git_change is
   'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
   'Members.';
 grant execute on function private.git_change to authenticated;
+
+-- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
+create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
+      when g.status in ('FAILED', 'ENDED') then 'failure' else 'pending' end,
+    'description', case when g.status = 'FAILED' then left(g.problem, 140) when g.status = 'ENDED'
+      then 'It left the merge queue.' when g.status = 'WAITING' then 'Waits for a runner, or for the entries before it.'
+      end))
+  from private.merge_groups as g where g.connection_id = p_connection and g.head_commit = p_commit
+$$;
+
+-- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
+create function private.command_answer(p_delivery bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
+    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
+  from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
+-- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
+create function private.announce_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_type public.job_type;
+  v_git pg_catalog.jsonb;
+begin
+  select j.type, j.payload #> '{options,git}' into v_type, v_git from public.provision_jobs as j
+  where j.id = new.job_id;
+  -- A plan that succeeds is not worth a message.
+  if new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')
+    or new.to_status = 'SUCCEEDED' and v_type in ('APPLY', 'DESTROY') then
+    perform private.notify_job(new);
+  end if;
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
+  return null;
+end;
+$$;
+
+-- A function, because every statement that writes an event parses the condition again, as long as it is.
+-- Whether somebody waits for a job to get here: anything but that its runner began.
+create function private.is_announced(p_status public.job_status) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_status not in ('CLAIMED', 'PROCESSING');
+end;
+$$;
+create trigger announce after insert on public.job_events for each row
+  when (private.is_announced(new.to_status)) execute function private.announce_job();
+
+create function private.lease_deliveries(p_limit integer default 20) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_leased bigint[];
+begin
+  if coalesce(p_limit, 0) not between 1 and 100 then
+    perform private.fail('RY422', 'A sender takes 1 to 100 messages.');
+  end if;
+  perform private.end_orphans();
+  with mine as (
+    select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
+    where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
+    order by u.turn, d.next_at, d.id limit p_limit for update of d skip locked
+  ), taken as (
+    update public.deliveries as d set lease_id = gen_random_uuid(), attempt = d.attempt + 1,
+      lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
+    from mine as m where d.id = m.id returning d.id
+  )
+  select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
+  perform private.begin_reports(v_leased);
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
+      'event_id', d.event_id,
+      'title', d.title, 'body', case when g.token is null then d.body else private.report_body(d) end,
+      'at', d.created_at, 'attempt', d.attempt, 'channel', coalesce(r.channel, 'git'), 'address', s.address,
+      'secret', coalesce(g.token, s.secret), 'organization', o.name) order by d.id), '[]')
+    from public.deliveries as d join public.organizations as o on o.id = d.org_id
+    left join public.notification_rules as r on r.id = d.rule_id
+    left join private.notification_secrets as s on s.rule_id = d.rule_id
+    left join private.git_secrets as g on g.connection_id = d.rule_id
+    where d.id = any (v_leased) and (s.address is not null or g.token is not null));
+end;
+$$;
+comment on function private.lease_deliveries is
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
+  'reports of git results as they are now.';
+grant execute on function private.lease_deliveries to service_role;

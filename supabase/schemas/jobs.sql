@@ -156,7 +156,7 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
-  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+  'Of a finished plan: the serial of the state that it was made against, -1 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
@@ -558,42 +558,64 @@ begin
 end;
 $$;
 
-create function private.worker_report(
-  p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default
-  null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- The labels of a job that needs more than its module does. Refuses more than a runner can have.
+create function private.job_labels(p_module text[], p_more text[]) returns text[]
+language plpgsql immutable set search_path = '' as $$
 declare
-  v_runner private.runner := private.this_runner();
-  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
-  v_job public.provision_jobs;
+  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
 begin
-  if p_phase is null then
-    perform private.fail('RY422', 'A report needs a phase.');
+  if not private.is_label_list(v_labels) then
+    perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
+      'At most 32 labels of 1,000 characters in all: no runner has more.');
   end if;
-  p_steps := private.report_steps(p_steps);
-  p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
-  if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
-    update private.live_jobs set has_touched = true where job_id = p_job;
-  end if;
-  select * into v_job from public.provision_jobs where id = p_job;
-  update public.provision_jobs set
-    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
-    plan_summary = coalesce(p_plan_summary, plan_summary),
-    started_at = coalesce(started_at, now())
-  where id = p_job;
-  if v_job.status = 'CLAIMED' then
-    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id,
-      v_runner.worker_name);
-  end if;
-  if v_job.phase is distinct from p_phase then
-    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name,
-      null, jsonb_build_object('phase', p_phase));
-  end if;
-  return jsonb_build_object('cancel_kind', v_live.cancel_kind);
+  return v_labels;
 end;
 $$;
-comment on function private.worker_report is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
-  'asked.';
-grant execute on function private.worker_report to worker, executor;
+
+-- A count of a plan's summary; a runner reports it, so anything but a possible number is none.
+create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
+language sql immutable set search_path = '' as $$
+  select coalesce(sum((p_summary ->> n)::numeric), 0)::integer from unnest(p_names) as n
+  where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
+$$;
+
+-- Whether a job looks for drift.
+create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_type = 'DRIFT'
+    or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
+end;
+$$;
+
+-- Whether a plan or a drift check found changes. A drift check also lists outputs that no apply has written yet:
+-- resources alone are drift.
+create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return case when private.is_drift_check(p_type, p_payload)
+    then private.plan_count(p_summary, '{create,update,replace,delete}') > 0
+    else coalesce(p_summary -> 'has_changes' = 'true', false) end;
+end;
+$$;
+
+-- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
+-- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
+-- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
+-- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
+-- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
+-- Whether there is something to apply in a plan: it has changes, and was not made only to look.
+create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
+    and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
+    and p_payload #>> '{options,inspects}' is null
+    and p_payload #>> '{options,git,pull_request}' is null
+    -- A preview has values that nobody has applied.
+    and p_payload #> '{options,preview}' is null
+    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
+    and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
+    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
+$$;

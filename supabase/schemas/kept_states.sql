@@ -161,14 +161,6 @@ begin
 end;
 $$;
 
--- Whether a job may write a module's state: it runs, or its runner may return to it.
-create function private.has_writer(p_module uuid) returns boolean
-language sql stable set search_path = '' as $$
-  select exists (
-    select from private.live_jobs as q
-    where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
-$$;
-
 create function private.kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -182,47 +174,6 @@ $$;
 comment on function private.kept_state is
   'The text of a state that was not stored (body). Reading it is audited. Admins.';
 grant execute on function private.kept_state to authenticated;
-
-create function private.store_kept_state(p_id uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_kept private.kept_states := private.lock_kept_state(p_id);
-  v_old private.states;
-  v_lock private.state_locks;
-  v_serial bigint;
-  v_body pg_catalog.text := v_kept.body;
-begin
-  perform private.refuse_own_backend(v_kept.module_id);
-  select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
-  if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
-      v_lock.info::pg_catalog.text);
-  end if;
-  select * into v_old from private.states where module_id = v_kept.module_id for update;
-  if v_old.lineage <> v_kept.lineage then
-    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
-      'It belongs to something else.');
-  end if;
-  v_serial := greatest(v_kept.serial, v_old.serial + 1, 1);
-  perform private.check_serial(v_serial, v_old.serial);
-  if v_kept.serial is not null and v_serial <> v_kept.serial then
-    -- An engine refuses a state that is older than what it knows: this one is the newest now.
-    v_body := jsonb_set(v_body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial))::pg_catalog.text;
-  end if;
-  perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
-  perform private.drop_outdated_applies(v_kept.org_id, v_kept.module_id, true);
-  update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
-  perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
-    format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
-      v_serial, 'before', v_old.serial));
-  perform private.wake_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
-  return jsonb_build_object('serial', v_serial);
-end;
-$$;
-comment on function private.store_kept_state is
-  'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. '
-  'Admins.';
-grant execute on function private.store_kept_state to authenticated;
 
 create function private.discard_kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

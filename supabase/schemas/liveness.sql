@@ -128,71 +128,6 @@ comment on column private.worker_liveness.used is 'Slots in use of the fresh ins
 comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
--- null.
-create function private.degraded_words(p_worker uuid) returns text
-language sql stable set search_path = '' as $$
-  select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
-  from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
-  where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
-$$;
-
--- The status of a runner, and why.
-create function private.derive_worker_status(p_worker uuid) returns table (status public.worker_status, reason text)
-language sql stable set search_path = '' as $$
-  select
-    l.status,
-    case
-      when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
-      when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
-        coalesce(private.degraded_words(w.id), 'Ready') end
-      when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
-      when p.is_starting then 'Starting'
-      when not p.has_credential then 'No usable token or service account'
-      when w.never_contacted then 'Never contacted'
-      else coalesce((
-        select 'Stopped: ' || s.end_reason from private.sessions as s
-        where s.worker_id = w.id and s.ended_at > w.status_changed_at - interval '1 minute'
-          and not exists (select from private.sessions as o where o.worker_id = w.id and o.ended_at is null)
-        order by s.ended_at desc limit 1
-      ), 'No heartbeat for 60 s')
-    end
-  from public.workers as w
-  join private.worker_liveness as l on l.worker_id = w.id
-  join private.worker_prospects as p on p.worker_id = w.id
-  where w.id = p_worker
-$$;
-
--- Writes a runner's status where it has changed, with an event. Nothing is written otherwise.
-create function private.refresh_worker_status(p_worker uuid) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_new pg_catalog.record;
-begin
-  select * into v_worker from public.workers where id = p_worker for no key update;
-  select * into v_new from private.derive_worker_status(p_worker);
-  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
-  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
-    and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
-      and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
-    return;
-  end if;
-  update public.workers set
-    status = v_new.status, status_reason = v_new.reason,
-    status_changed_at = case when status = v_new.status then status_changed_at else now() end,
-    never_contacted = never_contacted and v_new.status = 'OFFLINE',
-    first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
-    is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
-  where id = p_worker;
-  if v_worker.status <> v_new.status then
-    perform private.record_worker_event(p_worker, lower(v_new.status::pg_catalog.text), v_new.reason);
-  end if;
-end;
-$$;
-
 -- ## a runner that returned
 
 -- Refuses a list of attempts that cannot be read.
@@ -442,3 +377,11 @@ comment on function private.worker_heartbeat is
   'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was '
   'lost, drain, update, look for work.';
 grant execute on function private.worker_heartbeat to worker;
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;

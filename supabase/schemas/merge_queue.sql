@@ -52,17 +52,6 @@ begin
 end;
 $$;
 
--- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
-create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
-      when g.status in ('FAILED', 'ENDED') then 'failure' else 'pending' end,
-    'description', case when g.status = 'FAILED' then left(g.problem, 140) when g.status = 'ENDED'
-      then 'It left the merge queue.' when g.status = 'WAITING' then 'Waits for a runner, or for the entries before it.'
-      end))
-  from private.merge_groups as g where g.connection_id = p_connection and g.head_commit = p_commit
-$$;
-
 -- ## entries
 
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
@@ -71,63 +60,6 @@ language sql set search_path = '' as $$
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null
   from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
   where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
-$$;
-
--- Ends an entry that left the queue: what waits of it is cancelled, a running apply ends first.
-create function private.end_group(p_group private.merge_groups, p_is_merged boolean) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
-begin
-  if p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED' then
-    perform private.move_group(p_group, 'ENDED');
-  end if;
-  if p_is_merged then
-    return;
-  end if;
-  perform private.forget_group(p_group);
-  update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
-    and finished_at is null and cancelled_at is null;
-  for v_job in
-    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
-    where m.set_id in (p_group.set_id, p_group.apply_set_id) and (j.type = 'PLAN'
-      or j.status in ('QUEUED', 'AWAITING_APPROVAL')) and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED',
-      'PROCESSING')
-    order by j.module_id
-  loop
-    perform private.try_cancel(v_job, 'system', 'git', 'The pull request left the merge queue.');
-  end loop;
-end;
-$$;
-
--- Notes an entry as it was announced, or its end; the verdict on the delivery, null where a runner decides.
-create function private.note_group(p_connection public.git_connections, p_delivery jsonb) returns text
-language plpgsql set search_path = '' as $$
-declare
-  v_queue pg_catalog.jsonb := p_delivery -> 'queue';
-  v_group private.merge_groups;
-begin
-  if v_queue -> 'is_open' = 'true' then
-    insert into private.merge_groups (connection_id, head_commit, org_id, ref, base, base_commit, pull_request)
-    values (p_connection.id, p_delivery ->> 'after', p_connection.org_id, p_delivery ->> 'ref', v_queue ->> 'base',
-      p_delivery ->> 'before', (v_queue ->> 'number')::integer)
-    on conflict do nothing returning * into v_group;
-    if v_group.head_commit is not null then
-      perform private.move_group(v_group, case when exists (select from private.modules_of_connection(p_connection))
-        then 'WAITING' else 'PASSED' end);
-    end if;
-    return case when v_group.head_commit is null then 'The entry is known already.' end;
-  end if;
-  select * into v_group from private.merge_groups where connection_id = p_connection.id
-    and head_commit = p_delivery ->> 'after' for update;
-  if v_group.head_commit is not null then
-    perform private.end_group(v_group, v_queue ->> 'reason' = 'merged');
-    if v_group.apply_set_id is not null then
-      perform private.request_resolve(p_connection, 'An entry left the merge queue');
-    end if;
-  end if;
-  return case when v_queue ->> 'reason' = 'merged' then 'The entry was merged.' else 'The entry left the queue.' end;
-end;
 $$;
 
 -- ## deciding

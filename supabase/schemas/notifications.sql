@@ -147,40 +147,6 @@ begin
 end;
 $$;
 
--- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
--- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
-create function private.announce_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_type public.job_type;
-  v_git pg_catalog.jsonb;
-begin
-  select j.type, j.payload #> '{options,git}' into v_type, v_git from public.provision_jobs as j
-  where j.id = new.job_id;
-  -- A plan that succeeds is not worth a message.
-  if new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')
-    or new.to_status = 'SUCCEEDED' and v_type in ('APPLY', 'DESTROY') then
-    perform private.notify_job(new);
-  end if;
-  if v_git is not null then
-    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
-      (v_git ->> 'pull_request')::integer);
-  end if;
-  return null;
-end;
-$$;
-
--- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether somebody waits for a job to get here: anything but that its runner began.
-create function private.is_announced(p_status public.job_status) returns boolean
-language plpgsql immutable set search_path = '' as $$
-begin
-  return p_status not in ('CLAIMED', 'PROCESSING');
-end;
-$$;
-create trigger announce after insert on public.job_events for each row
-  when (private.is_announced(new.to_status)) execute function private.announce_job();
-
 -- Tells of drift that was not known before.
 create function private.notify_drift() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -342,44 +308,6 @@ language sql stable set search_path = '' as $$
   from due as u where u.place <= u.at_once
 $$;
 
-create function private.lease_deliveries(p_limit integer default 20) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_leased bigint[];
-begin
-  if coalesce(p_limit, 0) not between 1 and 100 then
-    perform private.fail('RY422', 'A sender takes 1 to 100 messages.');
-  end if;
-  perform private.end_orphans();
-  with mine as (
-    select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
-    where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
-    order by u.turn, d.next_at, d.id limit p_limit for update of d skip locked
-  ), taken as (
-    update public.deliveries as d set lease_id = gen_random_uuid(), attempt = d.attempt + 1,
-      lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
-    from mine as m where d.id = m.id returning d.id
-  )
-  select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
-  perform private.begin_reports(v_leased);
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
-      'event_id', d.event_id,
-      'title', d.title, 'body', case when g.token is null then d.body else private.report_body(d) end,
-      'at', d.created_at, 'attempt', d.attempt, 'channel', coalesce(r.channel, 'git'), 'address', s.address,
-      'secret', coalesce(g.token, s.secret), 'organization', o.name) order by d.id), '[]')
-    from public.deliveries as d join public.organizations as o on o.id = d.org_id
-    left join public.notification_rules as r on r.id = d.rule_id
-    left join private.notification_secrets as s on s.rule_id = d.rule_id
-    left join private.git_secrets as g on g.connection_id = d.rule_id
-    where d.id = any (v_leased) and (s.address is not null or g.token is not null));
-end;
-$$;
-comment on function private.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
-  'reports of git results as they are now.';
-grant execute on function private.lease_deliveries to service_role;
-
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
 -- keeps its pause, or it would use up its tries at once.
 create function private.end_pauses(p_rule uuid) returns void
@@ -391,51 +319,6 @@ language sql set search_path = '' as $$
       and coalesce(w.http_status, 0) not between 400 and 499
     order by w.id for update skip locked)
 $$;
-
-create function private.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_delivery public.deliveries;
-  v_retry integer[] := (select n.retry_seconds from private.notifier as n);
-  v_status pg_catalog.text := p_result ->> 'status';
-begin
-  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
-    'comment_id', 'pulls']);
-  if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
-    or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
-    or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
-    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$' then
-    perform private.fail('RY422',
-      'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
-  end if;
-  select * into v_delivery from public.deliveries where id = p_delivery and lease_id = p_lease
-    and status = 'PENDING' for update;
-  if v_delivery.id is null then
-    return jsonb_build_object('status', 'GONE');
-  end if;
-  if v_status = 'FAILED' and v_delivery.attempt <= cardinality(v_retry) then
-    v_status := 'PENDING';
-  end if;
-  update public.deliveries set
-    status = v_status, http_status = (p_result ->> 'http_status')::integer, took_ms = (p_result ->> 'took_ms')::integer,
-    note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case
-      when v_status <> 'PENDING' then now() end,
-    next_at = case when v_status = 'PENDING'
-      then now() + make_interval(secs => coalesce((p_result ->> 'retry_seconds')::integer,
-        v_retry[v_delivery.attempt] * (0.9 + random() * 0.2))) else next_at end
-  where id = p_delivery returning * into v_delivery;
-  if v_status = 'DELIVERED' then
-    perform private.end_pauses(v_delivery.rule_id);
-  end if;
-  perform private.note_report(v_delivery, p_result);
-  perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
-  return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
-end;
-$$;
-comment on function private.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
-  'failure is tried again after a pause.';
-grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
 create function private.wake_notifier() returns boolean

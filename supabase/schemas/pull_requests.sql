@@ -54,45 +54,6 @@ language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
 $$;
 
--- Notes a pull request as it was announced; ends the plans of one that is closed.
-create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_pull pg_catalog.jsonb := p_delivery -> 'pull';
-  v_number integer := v_pull ->> 'number';
-  v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
-begin
-  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
-    merge_commit, head_branch, is_fork)
-  values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit',
-    v_is_open,
-    v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
-  on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base,
-    head_commit = excluded.head_commit, is_open = excluded.is_open,
-    merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
-    is_fork = excluded.is_fork, problem = case
-      when excluded.is_fork and excluded.head_commit is distinct from r.allowed_commit
-        then private.fork_words(excluded.head_commit)
-      -- Commits that came just before the merge were reviewed by nobody.
-      when excluded.merge_commit is not null and excluded.head_commit <> r.head_commit
-        then 'It was merged at another commit than the one that was planned.'
-      else r.problem end,
-    planned = case when excluded.is_open then r.planned else '{}' end;
-  perform private.note_authors(p_connection.id, '#' || v_number, private.text_list(p_delivery -> 'people'));
-  perform private.note_branch(r) from public.pull_requests as r where r.connection_id = p_connection.id
-    and (r.number = v_number or r.head_branch = v_pull ->> 'base' and r.merge_commit is null);
-  if not v_is_open then
-    perform private.supersede_plans(p_connection.org_id, array(select m.id
-      from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
-      'The pull request was closed.');
-  end if;
-  if v_pull -> 'is_open' <> 'true' then
-    perform private.end_pull(p_connection, v_number);
-  end if;
-end;
-$$;
-
 -- The pull requests that a runner merges.
 create function private.pull_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
@@ -124,38 +85,6 @@ language sql stable set search_path = '' as $$
     else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
 $$;
 
--- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
-create function private.plan_pull(
-  p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
-) returns uuid
-language plpgsql set search_path = '' as $$
-declare
-  v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
-    order by f.path);
-  v_number pg_catalog.text := p_pull.number;
-begin
-  -- Also of modules that it changes no more.
-  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(p_findings) as f
-    where f.fingerprint is distinct from p_pull.planned ->> f.module_id::pg_catalog.text), v_number,
-    'The pull request has other content now.');
-  update public.pull_requests set problem = left(p_found ->> 'problem', 1000), head_commit = coalesce(
-    p_found ->> 'head_commit', head_commit), planned = (select coalesce(jsonb_object_agg(f.module_id, f.fingerprint),
-    '{}') from unnest(p_findings) as f where f.is_planned
-      or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
-  where connection_id = p_pull.connection_id and number = p_pull.number;
-  if v_modules = '{}' then
-    return null;
-  end if;
-  return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
-    p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
-    p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
-      p_found ->> 'base_commit', 'head', p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
-    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title))
-      || case when p_pull.is_fork then '{"labels": ["untrusted=true"]}' else '{}' end::pg_catalog.jsonb,
-    format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
-end;
-$$;
-
 -- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
 create function private.answer_pull(
   p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
@@ -181,37 +110,6 @@ begin
 end;
 $$;
 
--- Updates pull requests after a reading of their repository.
-create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_found pg_catalog.jsonb;
-  v_pull public.pull_requests;
-  v_findings private.git_finding[];
-begin
-  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
-    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
-    where e.value ->> 'ref' not like 'refs/heads/%' loop
-    select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
-      and number = (v_found ->> 'number')::integer for update;
-    continue when v_pull.number is null;
-    perform private.note_emails(p_connection.id, '#' || v_pull.number, v_found);
-    if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
-      v_found := v_found || jsonb_build_object('problem', private.fork_words(v_found ->> 'head_commit'));
-    end if;
-    -- A request is for one plan: a base that moves later starts none.
-    update public.pull_requests set allowed_commit = null where connection_id = p_connection.id
-      and number = v_pull.number and is_fork and allowed_commit = v_found ->> 'head_commit';
-    v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
-    perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
-      v_found ->> 'problem');
-  end loop;
-  update public.git_deliveries set verdict = 'NOTHING', decided_at = now(),
-    reason = 'Nothing has changed since the last reading.'
-  where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
-end;
-$$;
-
 -- ## what the provider lists
 
 -- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
@@ -224,89 +122,52 @@ language sql set search_path = '' as $$
     where d.rule_id = p_connection.id and d.subject = 'pulls' and d.status = 'PENDING')
 $$;
 
--- Notes one pull request that a provider lists, as its event would have done; nothing where it is known as it is.
-create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'people',
-    p_pull -> 'people', 'pull', p_pull);
-  v_reason pg_catalog.text := private.early_verdict(v_delivery);
-begin
-  if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
-    select from public.pull_requests as r where r.connection_id = p_connection.id
-      and r.number = (p_pull ->> 'number')::integer and r.base = p_pull ->> 'base'
-      and r.head_commit = p_pull ->> 'head_commit'
-      and r.is_open = (p_pull -> 'is_open' = 'true' and p_pull -> 'is_draft' <> 'true')) then
-    return;
-  end if;
-  perform private.note_pull_request(p_connection, v_delivery);
-  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, sender, verdict, reason,
-    decided_at, job_id)
-  select p_connection.org_id, p_connection.id, format('poll:#%s:%s:%s', p_pull ->> 'number', p_pull ->> 'head_commit',
-    p_pull ->> 'is_open'), 'poll', (p_pull ->> 'number')::integer, left(p_pull ->> 'author', 200), case
-      when v_reason is null and r.job is not null then 'PENDING' else 'IGNORED' end, v_reason, case
-      when v_reason is not null then now() end, r.job
-  from (select case when v_reason is null then private.request_resolve(p_connection, 'Pull request '
-    || (p_pull ->> 'number')) end as job) as r on conflict do nothing;
-end;
+-- The pull request that a job was planned for.
+create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r
+  where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+    and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
 $$;
 
--- Notes what a provider lists: open pull requests, and those that were known as open and are so no more.
-create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-begin
-  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
-  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then
-    return;
-  end if;
-  perform private.lock_state(v_connection.org_id, p_connection);
-  perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
-exception
-  when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
-end;
+-- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
+create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
+    and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and p_pull.planned ->> p_module::pg_catalog.text <> ''
+  order by j.id desc limit 1
 $$;
 
-create function private.plan_pull_request(
-  p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Whether a job belongs to a pull request whose module is applied before the merge.
+create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
+    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
+$$;
+
+-- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
+create function private.refuse_unmerged(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
 declare
-  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
+  v_plan public.provision_jobs;
   v_pull public.pull_requests;
-  v_module public.modules;
-  v_job bigint;
 begin
-  perform private.need_anywhere('job.plan', v_connection.org_id);
-  v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
-  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
-  if v_pull.number is null then
-    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
-      'It may be closed, a draft, or not known yet: the poll finds it.');
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  if v_plan.payload #>> '{options,git,pull_request}' is null then
+    return;
   end if;
-  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
-    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
-      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
+  if not private.is_applied_unmerged(v_plan) then
+    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
+      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
   end if;
-  for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
-    perform private.need('job.plan', v_module.org_id, v_module.path);
-    -- Its row stays; no content is like the empty one.
-    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
-      then jsonb_build_object(v_module.id, '') else '{}' end;
-  end loop;
-  update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
-  where connection_id = p_connection and number = p_number;
-  -- The heads are the ones that are known, and are read all the same.
-  update public.git_connections set work_digest = null where id = p_connection;
-  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
-    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
-    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
-  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+  v_pull := private.pull_of(v_plan);
+  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
+    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
+    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
+      'Plan the pull request again, and apply that plan.');
+  end if;
 end;
 $$;
-comment on function private.plan_pull_request is
-  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
-  'where the repository allows forks. Operators.';
-grant execute on function private.plan_pull_request to authenticated;

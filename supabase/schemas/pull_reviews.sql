@@ -22,56 +22,6 @@ begin
 end;
 $$;
 
--- The pull request that a job was planned for.
-create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
-language sql stable set search_path = '' as $$
-  select r from public.pull_requests as r
-  where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
-    and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
-$$;
-
--- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
-create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
-language sql stable set search_path = '' as $$
-  select j from public.provision_jobs as j
-  where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
-    and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
-    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
-    and p_pull.planned ->> p_module::pg_catalog.text <> ''
-  order by j.id desc limit 1
-$$;
-
--- Whether a job belongs to a pull request whose module is applied before the merge.
-create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
-language sql stable set search_path = '' as $$
-  select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
-    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
-$$;
-
--- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
-create function private.refuse_unmerged(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
-  v_pull public.pull_requests;
-begin
-  select * into v_plan from public.provision_jobs where id = p_plan;
-  if v_plan.payload #>> '{options,git,pull_request}' is null then
-    return;
-  end if;
-  if not private.is_applied_unmerged(v_plan) then
-    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
-      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
-  end if;
-  v_pull := private.pull_of(v_plan);
-  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
-    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
-    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
-      'Plan the pull request again, and apply that plan.');
-  end if;
-end;
-$$;
-
 -- The fingerprint of what was applied before a merge: that of the merge, so the merge commit has nothing to plan.
 create function private.merged_fingerprint(p_job public.provision_jobs) returns text
 language sql stable set search_path = '' as $$
@@ -263,3 +213,65 @@ comment on function private.apply_pull_request is
   'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
   'these modules to it until it is merged or closed. Operators.';
 grant execute on function private.apply_pull_request to authenticated;
+
+-- Notes which commit a module has now, after an apply or a destroy that succeeded.
+create function private.note_applied(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_commit pg_catalog.text := case when p_job.type = 'APPLY'
+    then coalesce(p_job.result ->> 'commit', p_job.payload #>> '{module,source,commit}') end;
+begin
+  if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
+    insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
+    values (p_job.module_id, p_job.org_id, v_commit, now())
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
+      applied_fingerprint =
+      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
+        when g.seen_commit = v_commit then g.seen_fingerprint end,
+      pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
+  end if;
+end;
+$$;
+
+create function private.plan_pull_request(
+  p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
+  v_pull public.pull_requests;
+  v_module public.modules;
+  v_job bigint;
+begin
+  perform private.need_anywhere('job.plan', v_connection.org_id);
+  v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
+  if v_pull.number is null then
+    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
+      'It may be closed, a draft, or not known yet: the poll finds it.');
+  end if;
+  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
+    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
+      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
+  end if;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
+    perform private.need('job.plan', v_module.org_id, v_module.path);
+    -- Its row stays; no content is like the empty one.
+    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
+      then jsonb_build_object(v_module.id, '') else '{}' end;
+  end loop;
+  update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
+  where connection_id = p_connection and number = p_number;
+  -- The heads are the ones that are known, and are read all the same.
+  update public.git_connections set work_digest = null where id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
+    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
+    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+end;
+$$;
+comment on function private.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
+  'where the repository allows forks. Operators.';
+grant execute on function private.plan_pull_request to authenticated;

@@ -277,3 +277,73 @@ language sql stable set search_path = '' as $$
   from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
     and p_module.source_kind = 'git' and c.repository = private.repository_key(p_module.source ->> 'url')
 $$;
+
+-- The RESOLVE job that will read the repository after this moment: one that is queued, or a new one. Null where no
+-- module uses the repository. Routed as the jobs of its first module: that runner fetches the repository anyway.
+create function private.request_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_module public.modules;
+  v_job public.provision_jobs;
+begin
+  perform private.lock_state(p_connection.org_id, p_connection.id);
+  -- A job that nobody has claimed has fetched nothing yet.
+  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_connection.id and q.stage in ('WAITING', 'BACKOFF', 'READY') limit 1;
+  if v_job.id is not null then
+    return v_job.id;
+  end if;
+  select * into v_module from private.modules_of_connection(p_connection) limit 1;
+  if v_module.id is null then
+    return null;
+  end if;
+  v_job.org_id := p_connection.org_id;
+  v_job.type := 'RESOLVE';
+  v_job.target_connection_id := p_connection.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.labels := v_module.labels;
+  v_job.pinned_worker_id := v_module.pinned_worker_id;
+  v_job.pinned_instance_name := v_module.runner_instance_name;
+  v_job.approvals_required := 0;
+  -- It takes seconds, and people wait for what follows from it.
+  v_job.priority := 90;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_connection.org_id);
+  v_job.payload := jsonb_build_object('git', jsonb_build_object('connection_id', p_connection.id, 'repository',
+    p_connection.repository));
+  return (private.add_job(v_job, p_reason)).id;
+end;
+$$;
+
+-- The same for somebody who waits for it: refused where no module uses the repository.
+create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint := private.request_resolve(p_connection, p_reason);
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return v_job;
+end;
+$$;
+
+-- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
+create function private.plan_commit(
+  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  insert into public.job_sets (org_id, type, path, options, created_by_label)
+  values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
+    'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
+    p_label) returning * into v_set;
+  perform private.add_members(v_set, p_modules);
+  perform private.try_place(v_set, 2000);
+  return v_set.id;
+end;
+$$;

@@ -111,12 +111,6 @@ language sql stable set search_path = '' as $$
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
--- Whether a path is another one or below it; "" is above all.
-create function private.is_at_or_below(p_path text, p_above text) returns boolean
-language sql immutable set search_path = '' as $$
-  select p_above = '' or p_path = p_above or starts_with(p_path, p_above || '/')
-$$;
-
 -- The bindings of a member or a service account, and those of the member's teams.
 create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
 language sql stable set search_path = '' as $$
@@ -132,19 +126,6 @@ returns setof public.role_bindings
 language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
-$$;
-
--- Whether the caller's personal token, if it is one, reaches this far: a limited one does at most what its role may,
--- and only reads outside of its path.
-create function private.token_allows(p_verb text, p_path text default '') returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return not coalesce(private.jwt() ? 'personal_token', false) or exists (
-    select from private.personal_tokens as t
-    where t.id = (private.jwt() ->> 'personal_token')::pg_catalog.uuid and (t.role is null or exists (
-      select from private.role_verbs as r where r.verb = p_verb and (r.role = 'viewer'
-        or r.role = t.role and private.is_at_or_below(coalesce(p_path, ''), t.path)))));
-end;
 $$;
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
@@ -523,3 +504,60 @@ end;
 $$;
 comment on function private.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
 grant execute on function private.delete_role to authenticated;
+
+-- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
+create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.token_allows(p_verb, p_path) and (private.my_role(p_org) <= private.least_role(p_verb)
+    or exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())));
+end;
+$$;
+
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. An act on
+-- the organisation itself names no path.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role := private.my_role(p_org);
+begin
+  -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
+  if v_role is null then
+    perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
+      'Check that you are signed in with the right account.');
+  end if;
+  perform private.need_proved();
+  if v_role > private.least_role(p_verb)
+    and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.need_seen(p_org, p_path) where p_path <> '';
+    perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
+      coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
+      jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+  end if;
+  if not private.token_allows(p_verb, p_path) then
+    perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
+      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
+      'Use a token with a wider role or path; they are created under Account.');
+  end if;
+end;
+$$;
+
+-- Refuses a path at which there is neither a module nor a group.
+create function private.need_target(p_org uuid, p_path text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_path is null then
+    perform private.fail('RY422', 'Name a module or a group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  if p_path <> '' and not exists (
+    select from public.groups as g where g.org_id = p_org and g.path = p_path
+    union all
+    select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
+  ) then
+    perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+end;
+$$;

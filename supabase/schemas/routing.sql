@@ -144,68 +144,6 @@ begin
 end;
 $$;
 
--- ## locks, always in this order: routing, state, rows
-
--- Holds still what routing is computed from: shared for placing jobs, alone for changing runners.
-create function private.lock_routing(p_org uuid, p_is_change boolean) returns void
-language plpgsql set search_path = '' as $$
-begin
-  -- Putting a job into a lane shares the lock; changing runners or assignments takes it alone, so that no
-  -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
-  if p_is_change and p_org is null then
-    perform pg_advisory_xact_lock(private.lock_key('routing'));
-    return;
-  end if;
-  if p_is_change then
-    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-      pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
-  else
-    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-      pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
-  end if;
-end;
-$$;
-
--- Serialises what happens to the queues of these states of one organisation. Taken before any row of them.
-create function private.lock_states(p_org uuid, p_states uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
-  -- routing lock for the caller alone covers all states of the organisation.
-  if cardinality(p_states) > 100 then
-    perform private.lock_routing(p_org, true), set_config('runyard.locked_org', p_org::pg_catalog.text, true);
-    return;
-  end if;
-  perform private.lock_routing(p_org, false);
-  -- In one order everywhere, so that two who want the same states never wait for each other.
-  perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
-  from (select distinct s as id from unnest(p_states) as s order by s) as s;
-end;
-$$;
-
--- The same for one state.
-create function private.lock_state(p_org uuid, p_state uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
-  if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
-    perform private.lock_routing(p_org, false),
-      pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
-  end if;
-end;
-$$;
-
--- Serialises what happens to the queues of those of these modules that the organisation has.
-create function private.lock_module_states(p_org uuid, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.lock_states(p_org, array(
-    select m.id from unnest(p_modules) as p (id)
-    cross join lateral (select m.id, m.org_id from public.modules as m where m.id = p.id offset 0) as m
-    where m.org_id = p_org));
-end;
-$$;
-
 -- ## lanes
 
 -- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
@@ -334,25 +272,65 @@ begin
 end;
 $$;
 
--- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void
+-- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
+-- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
+create function private.first_choices(
+  p_lane integer, p_count integer
+) returns table (worker_id uuid, distance smallint)
+language plpgsql volatile set search_path = '' as $$
+declare
+  v_from pg_catalog.uuid := gen_random_uuid();
+  v_nearest smallint := (select min(lw.distance) from private.lane_workers as lw where lw.lane_id = p_lane);
+begin
+  return query
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and lw.distance = v_nearest and lw.worker_id >= v_from order by lw.worker_id limit p_count)
+  union all
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and not (lw.distance = v_nearest and lw.worker_id >= v_from)
+  order by lw.distance, lw.worker_id limit p_count);
+end;
+$$;
+
+-- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs, or for all that are ready
+-- (100 at most), and one process more. Nobody waits for a ring: each heartbeat is answered with "there is work".
+create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_is_shared boolean;
+  v_jobs integer := least(100, coalesce(p_jobs, (
+    select count(*) from (
+      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 100) as q)));
+  v_lane private.lanes;
+  v_nearest smallint;
+  v_idle pg_catalog.record;
 begin
-  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
-    return;
-  end if;
-  select l.org_id, exists (
-    -- From the few that nobody owns: a lane may have thousands of runners.
-    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
-    where w.org_id is null
-  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
-  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  if v_is_shared then
-    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  end if;
+  select * into v_lane from private.lanes as l where l.id = p_lane;
+  for v_idle in
+    select i.worker_id, i.instance_id, i.distance, i.free from private.first_choices(p_lane, 20 + v_jobs) as a
+    -- "offset 0": one after the other, and no further than the loop goes.
+    cross join lateral (
+      select * from private.lane_instances as i where i.lane_id = p_lane and i.worker_id = a.worker_id offset 0
+    ) as i
+    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null
+  loop
+    -- One that is farther away would be refused.
+    exit when v_idle.distance > v_nearest;
+    perform private.wake('worker:' || v_idle.worker_id, 'wake', jsonb_build_object('instance', v_idle.instance_id));
+    exit when v_jobs < 1;
+    v_nearest := v_idle.distance;
+    v_jobs := v_jobs - v_idle.free;
+  end loop;
+end;
+$$;
+
+-- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
+create function private.ring_on(p_lanes integer[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.wake_lane(l.id) from private.ready_lanes as l
+  where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
 end;
 $$;
 
@@ -445,7 +423,7 @@ begin
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
-    perform private.wake_lane(v_lane);
+    perform private.wake_lane(v_lane, 1);
   end if;
 end;
 $$;
@@ -504,39 +482,6 @@ from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
 comment on column private.job_states.labels is 'Labels that the runner must have.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
-
--- Serialises what happens to the queues of these jobs' states.
-create function private.lock_job_states(p_jobs bigint[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.lock_states(q.org_id, q.states) from (
-    select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
-    group by q.org_id order by q.org_id
-  ) as q;
-end;
-$$;
-
--- The same locks as lock_routing for one organisation, if they can be had at once.
-create function private.try_lock_routing(p_org uuid, p_is_change boolean) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing')) then
-    return false;
-  elsif p_is_change then
-    return pg_try_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
-  end if;
-  return pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
-end;
-$$;
-
--- The same locks as lock_state, if they can be had at once.
-create function private.try_lock_state(p_org uuid, p_state uuid) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return private.try_lock_routing(p_org, false)
-    and pg_try_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
-end;
-$$;
 
 -- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
 -- was read.
@@ -618,7 +563,6 @@ comment on function private.set_shared_runners is
   'NONE_AVAILABLE. Admins.';
 grant execute on function private.set_shared_runners to authenticated;
 
-
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
 -- The organisations that a shared runner works for, by their short names; none for everybody.
@@ -659,88 +603,10 @@ begin
 end;
 $$;
 
-create function private.ensure_shared_worker(
-  p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_before pg_catalog.jsonb;
+-- Whether a job that is over has left the state locked.
+create function private.is_state_locked(p_state uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
 begin
-  perform private.check_worker_options(null, private.runner_settings(p_options,
-    array['assignments', 'service_account_id', 'organizations']));
-  perform private.lock_routing(null, true);
-  select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
-    and removed_at is null;
-  if v_worker.id is null then
-    v_worker := private.insert_worker(null, p_name, 'shared',
-      coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules', 'organizations']);
-    perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
-    perform private.audit(null, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-      coalesce(p_options, '{}'));
-  else
-    update public.workers set
-      labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels'))
-        else labels end,
-      capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-      accepted_job_types = case when p_options ? 'accepted_job_types'
-        then private.job_types(p_options -> 'accepted_job_types')
-        else accepted_job_types end,
-      allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances)
-    where id = v_worker.id returning * into v_worker;
-    perform private.refresh_slots(v_worker.id);
-  end if;
-  if p_token_hash is not null and not exists (select from private.live_tokens as t
-    where t.worker_id = v_worker.id and t.hash = p_token_hash) then
-    perform private.expire_tokens(v_worker.id, now());
-    perform private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
-  end if;
-  v_before := private.shared_orgs(v_worker.id);
-  perform private.set_shared_orgs(v_worker.id, private.text_list(p_options -> 'organizations'));
-  perform private.reroute(null, v_worker.id);
-  return to_jsonb(v_worker) || jsonb_build_object('organizations', private.shared_orgs(v_worker.id),
-    'organizations_before', v_before);
+  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;
-comment on function private.ensure_shared_worker is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. '
-  'Service key only.';
-grant execute on function private.ensure_shared_worker to service_role;
-
-create function private.remove_shared_worker(p_name text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-begin
-  perform private.lock_routing(null, true);
-  v_worker := private.need_shared_worker(p_name);
-  perform private.retire_worker(v_worker.id, 'removed from the installation''s configuration');
-  perform private.audit(null, 'worker.removed', 'worker', v_worker.id::pg_catalog.text, v_worker.name);
-  return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
-end;
-$$;
-comment on function private.remove_shared_worker is
-  'Removes a shared runner that left the installation''s configuration. Service key only.';
-grant execute on function private.remove_shared_worker to service_role;
-
-create function private.set_shared_worker(p_name text, p_action text, p_reason text default null) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_done pg_catalog.text := case p_action when 'drain' then 'drained' when 'resume' then 'resumed'
-    when 'disable' then 'disabled' when 'enable' then 'enabled' when 'end_sessions' then 'sessions_ended' end;
-begin
-  if v_done is null then
-    perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
-  end if;
-  v_worker := private.need_shared_worker(p_name);
-  if p_action = 'end_sessions' then
-    perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
-      'ended by the administrator'));
-  end if;
-  return private.set_worker_flags(v_worker, v_done, p_reason);
-end;
-$$;
-comment on function private.set_shared_worker is
-  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
-grant execute on function private.set_shared_worker to service_role;

@@ -272,62 +272,6 @@ begin
 end;
 $$;
 
--- ## flags
-
--- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
--- sessions_ended only tells them.
-create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_reason pg_catalog.text := nullif(trim(p_reason), '');
-begin
-  perform private.check_reason(v_reason);
-  update public.workers set
-    is_disabled = case p_action when 'disabled' then true when 'enabled' then false else is_disabled end,
-    is_draining = case p_action when 'drained' then true when 'resumed' then false else is_draining end,
-    drain_reason = case p_action when 'drained' then coalesce(v_reason, 'Drain requested') when 'resumed' then null
-      else drain_reason end
-  where id = p_worker.id;
-  perform private.refresh_worker_status(p_worker.id);
-  perform private.record_worker_event(p_worker.id, p_action,
-    coalesce(v_reason, 'By ' || case when p_worker.is_shared then 'the administrator'
-      else private.caller_label(p_worker.org_id) end));
-  perform private.audit(p_worker.org_id, 'worker.' || p_action, 'worker', p_worker.id::pg_catalog.text, p_worker.name,
-    jsonb_build_object('reason', v_reason));
-  perform private.wake_worker(p_worker.id);
-  perform private.wake_lanes_of(p_worker.id);
-  return (select to_jsonb(w) from public.workers as w where w.id = p_worker.id);
-end;
-$$;
-
-create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  if p_disabled is null then
-    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
-  end if;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
-    else 'enabled' end, null);
-end;
-$$;
-comment on function private.set_worker_disabled is
-  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
-grant execute on function private.set_worker_disabled to authenticated;
-
-create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
-language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
-$$;
-comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
-grant execute on function private.drain_worker to authenticated;
-
-create function private.resume_worker(p_worker uuid) returns jsonb
-language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
-$$;
-comment on function private.resume_worker is 'Ends a drain. Operators.';
-grant execute on function private.resume_worker to authenticated;
-
 -- Refuses an assignment to nothing, or outside of the runner's service account.
 create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid) returns void
 language plpgsql stable set search_path = '' as $$
@@ -340,38 +284,6 @@ begin
     perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
       'A service account must be in the same group as the modules, or above them.');
   end if;
-end;
-$$;
-
--- Refuses settings of a runner that make no sense.
-create function private.check_worker_options(p_org uuid, p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_path pg_catalog.text;
-begin
-  perform private.refuse_unknown_keys(p_options, array[
-    'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
-    'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
-  if not private.is_label_list(private.text_list(p_options -> 'labels')) then
-    perform private.fail('RY422',
-      'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
-  end if;
-  -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
-  if p_options ->> 'service_account_id' is not null and not exists (
-    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
-      and org_id = p_org and removed_at is null
-  ) then
-    perform private.fail('RY404', 'There is no such service account.');
-  end if;
-  foreach v_path in array private.text_list(p_options -> 'assignments') loop
-    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
-  end loop;
-  perform private.check_scaling(p_options -> 'scaling');
-  perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
-    (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;
-exception
-  when data_exception then
-    perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
 end;
 $$;
 
@@ -458,111 +370,6 @@ exception
 end;
 $$;
 
-create function private.register_worker(
-  p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-begin
-  perform private.need('runner.manage', p_org);
-  perform private.check_worker_options(p_org, p_options);
-  perform private.lock_routing(p_org, true);
-  v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
-  if p_token_hash is not null then
-    perform private.add_token(v_worker.id, p_token_hash, p_token_hint,
-      (p_options ->> 'token_expires_at')::pg_catalog.timestamptz);
-  elsif v_worker.service_account_id is null then
-    perform private.fail('RY422', 'A runner needs a token or a service account.',
-      'Without either it could never claim a job.');
-  end if;
-  insert into public.worker_assignments (org_id, worker_id, path, created_by)
-  select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a
-    on conflict do nothing;
-  perform private.reroute(p_org, v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label(p_org));
-  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    coalesce(p_options, '{}'));
-  return to_jsonb(v_worker);
-end;
-$$;
-comment on function private.register_worker is
-  'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
-grant execute on function private.register_worker to authenticated;
-
-create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
-  v_account pg_catalog.uuid := v_worker.service_account_id;
-begin
-  -- Options that only registration accepts would be ignored here.
-  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types',
-    'allow_multiple_instances', 'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
-  perform private.check_worker_options(v_worker.org_id, p_options);
-  update public.workers set
-    name = coalesce(trim(p_options ->> 'name'), name),
-    labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels'))
-      else labels end,
-    capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
-    accepted_job_types = case when p_options ? 'accepted_job_types'
-      then private.job_types(p_options -> 'accepted_job_types')
-      else accepted_job_types end,
-    allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
-    is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean,
-      is_assigned_to_all_modules),
-    service_account_id = case when p_options ? 'service_account_id'
-      then (p_options ->> 'service_account_id')::pg_catalog.uuid
-      else service_account_id end,
-    scaling = coalesce(p_options -> 'scaling', scaling)
-  where id = p_worker returning * into v_worker;
-  perform private.check_account_scope(v_worker);
-  if v_account is not null and v_account is distinct from v_worker.service_account_id then
-    perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
-  end if;
-  perform private.refresh_slots(p_worker);
-  perform private.reroute(v_worker.org_id, p_worker);
-  perform private.refresh_worker_status(p_worker);
-  perform private.wake_worker(p_worker);
-  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by '
-    || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    p_options);
-  return to_jsonb(v_worker);
-exception
-  when unique_violation then
-    perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'),
-      'Choose another name.');
-  when check_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A setting of the runner is not valid.',
-      'Capacity is 1 to 256; names have 1 to 63 characters.');
-end;
-$$;
-comment on function private.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
-grant execute on function private.update_worker to authenticated;
-
-create function private.assign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_assignment public.worker_assignments;
-begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
-  perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
-  insert into public.worker_assignments (org_id, worker_id, path, created_by)
-  values (v_worker.org_id, p_worker, p_path, private.caller_id())
-  on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
-  perform private.reroute(v_worker.org_id, p_worker);
-  perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('path', p_path));
-  return to_jsonb(v_assignment);
-end;
-$$;
-comment on function private.assign_worker is
-  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
-grant execute on function private.assign_worker to authenticated;
-
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -587,138 +394,77 @@ comment on function private.path_runners is
   '200 at most, and how many there are. Members.';
 grant execute on function private.path_runners to authenticated;
 
-create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
-  delete from public.worker_assignments where worker_id = p_worker and path = p_path;
-  if not found then
-    perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
-  end if;
-  perform private.reroute(v_worker.org_id, p_worker);
-  perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('path', p_path));
-  return jsonb_build_object('worker_id', p_worker, 'path', p_path);
-end;
+-- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
+-- null.
+create function private.degraded_words(p_worker uuid) returns text
+language sql stable set search_path = '' as $$
+  select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
+  from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
+  where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
 $$;
-comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
-grant execute on function private.unassign_worker to authenticated;
 
--- ## removal
-
--- Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.
-create function private.retire_worker(p_worker uuid, p_reason text) returns void
+-- Writes a runner's status where it has changed, with an event. Nothing is written otherwise.
+create function private.refresh_worker_status(p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_job pg_catalog.record;
-begin
-  update public.workers set removed_at = now(), is_disabled = true where id = p_worker;
-  update private.worker_tokens set revoked_at = now() where worker_id = p_worker and revoked_at is null;
-  delete from public.worker_assignments where worker_id = p_worker;
-  update public.modules set pinned_worker_id = null where pinned_worker_id = p_worker;
-  perform private.end_sessions(p_worker, null, null, p_reason);
-  perform private.refresh_worker_status(p_worker);
-  perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
-  -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
-  -- Two lookups by index: this holds the routing lock alone, and the history may be millions of jobs.
-  for v_job in
-    select q.job_id, q.state_key, j.pinned_worker_id from public.worker_instances as i
-    join private.live_jobs as q on q.instance_id = i.id and q.stage = 'RUNNING'
-    join public.provision_jobs as j on j.id = q.job_id where i.worker_id = p_worker
-    union all
-    select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
-    where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
-    order by state_key
-  loop
-    if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
-      perform private.lose_job(v_job.job_id, 'The runner was removed.');
-    end if;
-  end loop;
-  perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
-  from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
-  perform private.record_worker_event(p_worker, 'removed', p_reason);
-end;
-$$;
-
-create function private.remove_worker(p_worker uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
   v_worker public.workers;
+  v_new pg_catalog.record;
 begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
-  if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
-      'Call remove_cloud_worker instead: it removes the deployment and the runner.');
+  select * into v_worker from public.workers where id = p_worker for no key update;
+  select * into v_new from private.derive_worker_status(p_worker);
+  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
+  if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
+    and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
+      and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
+    return;
   end if;
-  perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
-  perform private.wake_worker(p_worker);
-  return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
-end;
-$$;
-comment on function private.remove_worker is
-  'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
-grant execute on function private.remove_worker to authenticated;
-
--- One of the changes that change_runners makes.
-create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_labels pg_catalog.text[];
-begin
-  case p_change
-    when 'drain' then perform private.drain_worker(p_worker, p_options ->> 'reason');
-    when 'resume' then perform private.resume_worker(p_worker);
-    when 'disable' then perform private.set_worker_disabled(p_worker, true);
-    when 'enable' then perform private.set_worker_disabled(p_worker, false);
-    when 'update' then perform private.update_one_worker(p_worker, null);
-    else
-      select array(select distinct l from unnest(w.labels || private.text_list(p_options -> 'labels')) as l order by l)
-      into v_labels from public.workers as w where w.id = p_worker;
-      perform private.update_worker(p_worker, jsonb_build_object('labels', v_labels));
-  end case;
+  update public.workers set
+    status = v_new.status, status_reason = v_new.reason,
+    status_changed_at = case when status = v_new.status then status_changed_at else now() end,
+    never_contacted = never_contacted and v_new.status = 'OFFLINE',
+    first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
+    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
+    is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
+  where id = p_worker;
+  if v_worker.status <> v_new.status then
+    perform private.record_worker_event(p_worker, lower(v_new.status::pg_catalog.text), v_new.reason);
+  end if;
 end;
 $$;
 
-create function private.change_runners(
-  p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_done integer := 0;
-  v_refused pg_catalog.jsonb := '[]';
+-- The status of a runner, and why.
+create function private.derive_worker_status(p_worker uuid) returns table (status public.worker_status, reason text)
+language sql stable set search_path = '' as $$
+  select
+    l.status,
+    case
+      when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
+      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
+      when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
+        coalesce(private.degraded_words(w.id), 'Ready') end
+      when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
+      when p.is_starting then 'Starting'
+      when not p.has_credential then 'No usable token or service account'
+      when w.never_contacted then 'Never contacted'
+      else coalesce((
+        select 'Stopped: ' || s.end_reason from private.sessions as s
+        where s.worker_id = w.id and s.ended_at > w.status_changed_at - interval '1 minute'
+          and not exists (select from private.sessions as o where o.worker_id = w.id and o.ended_at is null)
+        order by s.ended_at desc limit 1
+      ), 'No heartbeat for 60 s')
+    end
+  from public.workers as w
+  join private.worker_liveness as l on l.worker_id = w.id
+  join private.worker_prospects as p on p.worker_id = w.id
+  where w.id = p_worker
+$$;
+
+-- The newest stable release that was not withdrawn.
+create function private.latest_version() returns text
+language plpgsql stable set search_path = '' as $$
 begin
-  perform private.need('runner.operate', p_org);
-  perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
-  if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
-    perform private.fail('RY422', 'There is no such change of runners.',
-      'Changes: drain, resume, disable, enable, update, label.');
-  end if;
-  if coalesce(cardinality(p_workers), 0) not between 1 and 200 then
-    perform private.fail('RY422', 'One to 200 runners are changed at a time.');
-  end if;
-  for v_worker in
-    select w.* from public.workers as w
-    where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id
-  loop
-    -- One that refuses keeps the others from nothing, and says why.
-    begin
-      perform private.change_runner(v_worker.id, p_change, p_options);
-      v_done := v_done + 1;
-    exception
-      when sqlstate 'RY403' or sqlstate 'RY404' or sqlstate 'RY409' or sqlstate 'RY422' then
-        v_refused := v_refused || jsonb_build_array(
-          jsonb_build_object('id', v_worker.id, 'name', v_worker.name, 'why', sqlerrm));
-    end;
-  end loop;
-  return jsonb_build_object('done', v_done, 'refused', v_refused);
+  return (
+    select r.version from public.worker_releases as r where r.channel = 'stable' and r.withdrawn_at is null
+    order by private.version_key(r.version) collate "C" desc limit 1);
 end;
 $$;
-comment on function private.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
-  'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
-grant execute on function private.change_runners to authenticated;

@@ -683,3 +683,43 @@ begin
   return private.fenced_job(p_runner, p_job, p_attempt);
 end;
 $$;
+
+create function private.worker_report(
+  p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default
+  null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_job public.provision_jobs;
+begin
+  if p_phase is null then
+    perform private.fail('RY422', 'A report needs a phase.');
+  end if;
+  p_steps := private.report_steps(p_steps);
+  p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
+  if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
+    update private.live_jobs set has_touched = true where job_id = p_job;
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  update public.provision_jobs set
+    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
+    plan_summary = coalesce(p_plan_summary, plan_summary),
+    started_at = coalesce(started_at, now())
+  where id = p_job;
+  if v_job.status = 'CLAIMED' then
+    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id,
+      v_runner.worker_name);
+  end if;
+  if v_job.phase is distinct from p_phase then
+    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name,
+      null, jsonb_build_object('phase', p_phase));
+  end if;
+  return jsonb_build_object('cancel_kind', v_live.cancel_kind);
+end;
+$$;
+comment on function private.worker_report is
+  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
+  'asked.';
+grant execute on function private.worker_report to worker, executor;

@@ -10,22 +10,6 @@
 
 -- ## order
 
--- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
 -- Whether a set's modules depend on each other.
 create function private.is_ordered(p_set uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -302,34 +286,6 @@ language sql stable set search_path = '' as $$
   select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
 $$;
 
--- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
--- planned for real. The caller has the lock of the job's state.
-create function private.follow_apply(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-  v_preview public.provision_jobs;
-begin
-  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
-  where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
-    and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
-  perform private.lock_set(v_set.id);
-  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
-    update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
-    if v_preview.status = 'QUEUED' then
-      perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
-    end if;
-  end loop;
-  perform private.settle_set(v_set.id);
-  update public.job_sets as s set finished_at = null where s.id = v_set.id and s.finished_at is not null
-    and exists (select from private.placeable_members as m where m.set_id = s.id);
-  perform private.place_members(v_set, 200, false, v_set.id);
-end;
-$$;
-
 -- ## what the sweep does
 
 -- Places members of a set as the sweep does: one that fails costs nobody else theirs.
@@ -341,63 +297,5 @@ exception
   when others then
     raise warning 'sweep of set %: %', p_set.id, sqlerrm;
     return 0;
-end;
-$$;
-
--- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
--- else theirs. Returns how many jobs it looked at.
-create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_count integer := 0;
-begin
-  if p_set.cancelled_at is not null then
-    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
-  end if;
-  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
-    perform private.settle_set(p_set.id);
-  end if;
-  if not private.is_set_open(p_set.id) then
-    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
-  end if;
-  return v_count;
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
-$$;
-
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
-create function private.sweep_sets() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-  v_count integer := 0;
-  v_used pg_catalog.jsonb := '{}';
-  v_left integer;
-begin
-  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
-  -- by their priority as well. In any order, so that each has its turn.
-  for v_set in select o.* from (
-    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
-      and exists (select from private.placeable_members as m where m.set_id = s.id)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
-  loop
-    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
-    continue when v_left <= 0;
-    v_left := private.try_place(v_set, v_left);
-    v_count := v_count + v_left;
-    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
-      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
-  end loop;
-  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
-  v_left := 500;
-  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
-    v_left := v_left - private.try_close(v_set, v_left);
-  end loop;
-  return v_count;
 end;
 $$;

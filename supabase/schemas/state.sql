@@ -38,14 +38,6 @@ begin
 end;
 $$;
 
--- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.locked_states as l where l.state_key = p_state);
-end;
-$$;
-
 -- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
 create function private.state_contents(p_body text) returns jsonb
 language plpgsql immutable set search_path = '' as $$
@@ -102,11 +94,11 @@ comment on table private.state_versions is 'Every version of every state; the ne
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
--- The serial of a module's state; 0 while it has none.
+-- The serial of a module's state; -1 while it has none, because 0 is a serial.
 create function private.state_serial(p_module uuid) returns bigint
 language plpgsql stable set search_path = '' as $$
 begin
-  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 
@@ -471,41 +463,6 @@ comment on function private.state_resources is
   'type, and the outputs; sensitive values are masked. Members.';
 grant execute on function private.state_resources to authenticated;
 
-create function private.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.write');
-  v_version private.state_versions;
-  v_serial bigint;
-begin
-  perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'state.write');
-  if exists (select from private.state_locks as l where l.module_id = p_module)
-    or private.has_writer(p_module) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
-  end if;
-  v_version := private.known_version(p_module, p_serial);
-  v_serial := private.state_serial(p_module);
-  if v_version.serial = v_serial then
-    perform private.fail('RY409', format('Serial %s is the current state.', p_serial), 'Choose an older version.');
-  end if;
-  -- An engine refuses a state that is older than what it knows: this one is the newest now.
-  perform private.write_state(p_module, v_serial + 1, v_version.lineage,
-    case when v_version.body::pg_catalog.jsonb ? 'serial'
-    then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
-    else v_version.body end, v_version.job_id, v_version.attempt);
-  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
-  perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
-  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
-  return jsonb_build_object('serial', v_serial + 1);
-end;
-$$;
-comment on function private.roll_back_state is
-  'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
-  'no infrastructure. Admins.';
-grant execute on function private.roll_back_state to authenticated;
-
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
 language plpgsql immutable set search_path = '' as $$
@@ -538,45 +495,6 @@ begin
   end if;
 end;
 $$;
-
-create function private.push_state(p_module uuid, p_body text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.write');
-  v_old private.states;
-  v_new pg_catalog.record;
-begin
-  perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'state.write');
-  perform private.refuse_own_backend(p_module);
-  if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
-  end if;
-  select f.serial, f.lineage into v_new from private.pushed_fields(v_module.engine, p_body) as f;
-  select * into v_old from private.states where module_id = p_module for update;
-  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
-  if v_old.lineage <> v_new.lineage then
-    perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
-      v_old.lineage), 'It belongs to something else; create another module for it.');
-  end if;
-  if v_new.serial <= v_old.serial then
-    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
-      format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1));
-  end if;
-  perform private.check_serial(v_new.serial, v_old.serial);
-  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
-    private.caller_label(v_module.org_id));
-  perform private.drop_outdated_applies(v_module.org_id, p_module, true);
-  perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
-  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
-  return jsonb_build_object('serial', v_new.serial, 'lineage', v_new.lineage);
-end;
-$$;
-comment on function private.push_state is
-  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another '
-  'lineage, and with a serial that is not newer. Admins.';
-grant execute on function private.push_state to authenticated;
 
 -- ## is it safe to break?
 
@@ -754,24 +672,45 @@ comment on function private.worker_outputs_get is
   'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function private.worker_outputs_get to worker, executor, engine;
 
--- ## the lock of an engine
-create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.write');
-  v_lock private.state_locks;
+-- Whether a job may write a module's state: it runs, or its runner may return to it.
+create function private.has_writer(p_module uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (
+    select from private.live_jobs as q
+    where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
+$$;
+
+-- A value's digest.
+create function private.value_digest(p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
+$$;
+
+-- Digests of the outputs in a state, by name.
+create function private.state_digests(p_body text) returns jsonb
+language plpgsql immutable set search_path = '' as $$
 begin
-  perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'state.write');
-  v_lock := private.release_with_proof(p_module, p_lock_id);
-  perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('lock_id', p_lock_id, 'job', private.job_number(v_lock.job_id), 'attempt',
-      v_lock.attempt));
-  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
-  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id, 'job_number',
-    private.job_number(v_lock.job_id));
+  return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
+    from private.read_outputs(p_body::pg_catalog.jsonb) as o);
+exception
+  -- A state is kept whether or not its outputs can be read.
+  when data_exception then return '{}';
 end;
 $$;
-comment on function private.force_unlock_state is
-  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
-grant execute on function private.force_unlock_state to authenticated;
+
+-- Keeps the digests of a module's outputs, if another module takes some of them.
+create function private.note_outputs(p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if exists (select from public.module_bindings as b where b.producer_id = p_module) then
+    insert into private.output_digests as d (module_id, digests)
+    select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
+    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
+    if found then
+      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
+      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
+        where b.producer_id = p_module) as b;
+    end if;
+  end if;
+end;
+$$;

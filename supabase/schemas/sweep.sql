@@ -46,14 +46,6 @@ comment on table private.first_sweeps is
 comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
--- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
--- heartbeat first.
-create function private.grace_began_at() returns timestamptz
-language sql stable set search_path = '' as $$
-  select coalesce((
-    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
-$$;
-
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
 create function private.is_past_grace() returns boolean
 language plpgsql set search_path = '' as $$
@@ -199,7 +191,7 @@ begin
       -- It keeps its place: older than the jobs that became ready meanwhile.
       update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
       where q.job_id = v_live.job_id;
-      perform private.wake_lane(v_lane);
+      perform private.wake_lane(v_lane, 1);
       v_count := v_count + 1;
     exception
       when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
@@ -664,12 +656,6 @@ $$;
 comment on procedure private.sweep_in_parts is
   'As private.sweep, and commits after each part. For the owner of the database; outside of a transaction.';
 
--- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
-create function private.swept_seconds_ago() returns integer
-language sql stable set search_path = '' as $$
-  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
-$$;
-
 -- The sweep's driver. Where pg_cron cannot be created, the embedded stack's supervisor sweeps, or another scheduler
 -- with the service key; no call of a runner does, so that a slow part costs no heartbeat.
 do $$
@@ -692,7 +678,7 @@ $$;
 
 -- ## who may listen
 
--- Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.
+-- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -705,7 +691,7 @@ begin
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
       and (s.expires_at is null or s.expires_at > now())
-      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
+      and p_topic = 'worker:' || w.id
   );
 end;
 $$;

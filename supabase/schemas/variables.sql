@@ -259,14 +259,6 @@ begin
 end;
 $$;
 
--- Lets one caller at a time change the variables of a path, so that versions count without gaps.
-create function private.lock_variables(p_org uuid, p_path text) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
-end;
-$$;
-
 -- A variable as members see it; nobody needs a sealed value, and an address is not secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
@@ -649,3 +641,14 @@ $$;
 comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function private.worker_variables to worker, executor;
+
+-- Refuses values for inputs that are bound.
+create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
+    private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')
+  from public.module_bindings as b join public.modules as m on m.id = b.producer_id
+  where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
+end;
+$$;

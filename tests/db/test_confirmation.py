@@ -156,15 +156,15 @@ def test_discarding_ends_the_apply(world: World, org: Organization) -> None:
 def test_a_plan_is_refused_when_the_state_has_moved_on(world: World, org: Organization) -> None:
     runner = runner_of(org)
     planned = plan(org, runner, confirm=False)
-    assert world.job(planned)["planned_serial"] == 0
-    apply_something_else(org, runner, 1)
+    assert world.job(planned)["planned_serial"] == -1
+    apply_something_else(org, runner, 0)
     number = world.job(planned)["number"]
     with refused(
-        "RY409", f"The state has moved on since plan {number}: it was made against serial 0, and now there is 1."
+        "RY409", f"The state has moved on since plan {number}: it was made against no state, and now there is 0."
     ):
         org.enqueue("a/b", "APPLY", plan_job_id=planned)
     again = plan(org, runner)
-    assert world.job(again)["planned_serial"] == 1
+    assert world.job(again)["planned_serial"] == 0
     waiting = apply_of(world, again)
     world.owner.connection.execute("update private.states set serial = 7 where module_id = %s", [org.modules["a/b"]])
     with refused("RY409", "The state has moved on"):

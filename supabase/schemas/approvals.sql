@@ -1,0 +1,55 @@
+-- Approvals: what members decided about jobs that wait for a decision, and when enough of them agree.
+
+create table public.approvals (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  user_id uuid not null,
+  user_label text not null,
+  decision text not null check (decision in ('approve', 'reject')),
+  comment text not null default '' check (length(comment) <= 2000),
+  is_override boolean not null default false,
+  plan_sha256 text,
+  created_at timestamptz not null default now(),
+  unique (job_id, user_id)
+);
+create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
+alter table public.approvals enable row level security;
+grant select on public.approvals to authenticated, service_role;
+create policy "Members see their organisation's approvals" on public.approvals
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = approvals.job_id));
+comment on table public.approvals is
+  'What members decided about jobs that need approval; one decision per member and job.';
+comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
+comment on column public.approvals.is_override is
+  'Whether an owner who is alone approved a job of their own; the comment is why.';
+create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
+
+-- Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state's
+-- lock.
+create function private.count_approval(
+  p_job bigint, p_is_override boolean, p_label text, p_comment text
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  -- Nobody else can give the approvals that an override replaces.
+  update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
+    else approvals_received + 1 end
+  where id = p_job returning * into v_job;
+  if v_job.approvals_received < v_job.approvals_required then
+    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
+      p_label, p_comment);
+    return v_job;
+  end if;
+  update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
+    'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), p_label, p_comment);
+  perform private.queue_jobs(v_job.org_id, array[p_job]);
+  return v_job;
+end;
+$$;

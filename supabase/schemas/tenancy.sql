@@ -374,8 +374,8 @@ end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
 
--- What a guest sees: all at and below the paths at which they have a role, each written as organisation:path. Other
--- members see their whole organisation and need none.
+-- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
+-- their whole organisation and need none.
 create function private.my_prefixes() returns setof text
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -418,7 +418,7 @@ begin
 end;
 $$;
 
--- The path of a module as the caller may read it: others depend on it, and say so.
+-- The path of a module as the caller may read it: texts about other modules name it.
 create function private.shown_path(p_org uuid, p_path text) returns text
 language plpgsql stable set search_path = '' as $$
 begin

@@ -46,7 +46,7 @@ def guest(org: Organization, *paths: str, role: str = "viewer") -> User:
 
 
 def answer_of(caller: Caller, function: str, arguments: dict[str, Any], hidden: list[Any]) -> str:
-    """What a caller reads in an answer or a refusal, without the things they named, ids and times; nothing is kept."""
+    """An answer or a refusal as a caller reads it, without the things they named, ids and times; nothing is kept."""
     try:
         with caller.connection.transaction(force_rollback=True):
             said: Any = caller.call(function, **arguments)
@@ -294,3 +294,19 @@ def module_tree(site: Site) -> Organization:
         made.enqueue(path)
         made.owner.call("create_schedule", p_org=made.id, p_spec={"path": path, "type": "DRIFT", "cron": "0 2 * * *"})
     return made
+
+
+def test_values_cross_groups_only_by_somebody_whom_the_producers_group_lets(tree: Organization) -> None:
+    """A reader of the producer may order two modules, and binds no value of it."""
+    member = guest(tree, "a/b", role="admin")
+    ends = {"p_consumer": tree.modules["a/b/x"], "p_producer": tree.modules["d/x"]}
+    with refused("RY404", "There is no such module."):
+        member.call("set_dependency", **ends)
+    grant(tree, "viewer", "d", member)
+    bound = {"p_options": {"bindings": {"x": "y"}}}
+    with refused("RY403", "You need state.write at d/x"):
+        member.call("set_dependency", **ends, **bound)
+    with refused("RY403", "You need state.write at d/x"):
+        member.call("grant_outputs", p_module=tree.modules["d/x"], p_reader=tree.modules["a/b/x"])
+    grant(tree, "admin", "d", member)
+    assert member.call("set_dependency", **ends, **bound)["bindings"] == {"x": "y"}

@@ -5,20 +5,28 @@ survives is a rule that nobody watches, or a change without effect; a person rea
 """
 
 import argparse
+import importlib
 import io
+import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 MIGRATIONS = "supabase/migrations"
+# What every run of the tests imports; plugins of pytest are not among it.
+LIBRARIES = ("httpx", "psycopg", "pydantic", "playwright.sync_api", "reflex", "supabase")
 # The pure rules, and where the tests of each are.
 AREAS = {
     "worker/logs": ["tests/unit/worker/logs"],
@@ -95,7 +103,7 @@ def sources(area: str) -> list[Path]:
 
 def apply(mutant: Mutant, tree: Path) -> None:
     """Write the mutant into a tree: a schema's also into the migrations, since tests begin with these."""
-    text = (ROOT / mutant.path).read_text()
+    text = (tree / mutant.path).read_text()
     changed = text[: mutant.start] + mutant.new + text[mutant.start + len(mutant.old) :]
     (tree / mutant.path).write_text(changed)
     if mutant.path.endswith(".sql"):
@@ -107,46 +115,74 @@ def apply(mutant: Mutant, tree: Path) -> None:
 
 
 def nearest(mutant: Mutant, tests: list[str]) -> list[str]:
-    """Choose the tests of a mutant: for SQL the files that name its function's topic or the function, else the area's."""
-    if not mutant.path.endswith((".sql", ".ts")):
-        return tests
+    """Choose the tests of a mutant, those that name it first: of Python its module, of SQL and TypeScript its function."""
+    if mutant.path.endswith(".py"):
+        place = Path(mutant.path).with_suffix("")
+        names = rf"{'.'.join(place.parts)}\b|from {'.'.join(place.parts[:-1])} import [^\n]*\b{place.name}\b"
+        found = [path for path in (ROOT / "tests" / "unit").rglob("test_*.py") if re.search(names, path.read_text())]
+        folder = ROOT.joinpath("tests", "unit", *place.parts[:2])
+        return [str(path.relative_to(ROOT)) for path in [*sorted(found), folder] if path.exists()]
     text = (ROOT / mutant.path).read_text()[: mutant.start]
-    names = re.findall(r"(?:function|table|view) (?:private|public)\.(\w+)|export (?:async )?function (\w+)", text)
-    words = [Path(mutant.path).stem, *(name for pair in names[-1:] for name in pair if name)]
+    names_before = re.findall(
+        r"(?:function|table|view) (?:private|public)\.(\w+)|export (?:async )?function (\w+)", text
+    )
+    words = [Path(mutant.path).stem, *(name for pair in names_before[-1:] for name in pair if name)]
     pattern = re.compile("|".join(rf"{re.escape(word.rstrip('s'))}" for word in words))
     files = sorted(path for folder in tests for path in (ROOT / folder).rglob("test_*.py"))
     ranked = sorted(files, key=lambda path: -len(pattern.findall(path.name + path.read_text())))
     return [str(path.relative_to(ROOT)) for path in ranked[:6]]
 
 
-def passes(tree: Path, tests: list[str], limit: float) -> bool:
-    """Run the tests in the tree; a hang is a failure."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow and not browser",
-        *tests,
-    ]
+def run(tree: Path, tests: list[str]) -> int:
+    """Start the tests in a tree, in a copy of this process: it has imported pytest and the libraries, but nothing of the tree."""
+    process = os.fork()
+    if process:
+        return process
+    code: int = pytest.ExitCode.INTERNAL_ERROR
     try:
-        return subprocess.run(command, cwd=tree, capture_output=True, timeout=limit, check=False).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        become_tests(tree)
+        code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not browser", *tests])
+    finally:
+        # Whatever happened here, the folder belongs to the first process.
+        os._exit(int(code))
 
 
-def verdict(mutant: Mutant, tree: Path, tests: list[str], limit: float) -> str:
-    """Return whether the tests fail because of the mutant alone."""
+def become_tests(tree: Path) -> None:
+    """Say nothing, and import from the tree."""
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    os.chdir(tree)
+    sys.path[:] = [str(tree), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scripts"]:
+        del sys.modules[name]
+
+
+def end(process: int, limit: float) -> bool:
+    """Wait for tests, and return whether they passed; a hang is a failure."""
+    ends_at = time.monotonic() + limit
+    while time.monotonic() < ends_at:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.05)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return False
+
+
+def verdict(mutant: Mutant, tree: Path, tests: list[str], limit: float, green: dict[str, bool]) -> str:
+    """Return whether the tests fail because of the mutant alone: they pass without it, which `green` remembers."""
     git("checkout", "--quiet", ".", folder=tree)
     apply(mutant, tree)
-    if passes(tree, tests, limit):
+    if end(run(tree, tests), limit):
         return "SURVIVED"
     git("checkout", "--quiet", ".", folder=tree)
-    return "noticed" if passes(tree, tests, limit) else "unclear"
+    key = " ".join(tests)
+    if key not in green:
+        green[key] = end(run(tree, tests), limit)
+    return "noticed" if green[key] else "unclear"
 
 
 def sample(count: int, seed: int, areas: list[str]) -> list[tuple[Mutant, list[str]]]:
@@ -174,15 +210,19 @@ def main() -> int:
     arguments = parser.parse_args()
     if git("status", "--porcelain", "--untracked-files=no"):
         parser.error("commit or stash your changes first: mutants are made of the last commit")
-    verdicts = Counter[str]()
+    verdicts, green = Counter[str](), dict[str, bool]()
+    for name in LIBRARIES:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="runyard-mutants-") as folder:
         Path(folder).chmod(0o755)
         tree = Path(folder) / "tree"
         git("worktree", "add", "--quiet", "--detach", str(tree))
         (tree / ".venv").symlink_to(ROOT / ".venv")
+        # One PostgreSQL for all of them.
+        os.environ |= {"RUNYARD_TEST_KEPT_FOLDER": folder, "RUNYARD_TEST_RUN_PID": str(os.getpid())}
         try:
             for mutant, tests in sample(arguments.count, arguments.seed, arguments.area or list(AREAS)):
-                found = verdict(mutant, tree, nearest(mutant, tests), arguments.limit)
+                found = verdict(mutant, tree, nearest(mutant, tests), arguments.limit, green)
                 verdicts[found] += 1
                 print(f"{verdicts.total():4} {found:8} {mutant}", flush=True)
         finally:

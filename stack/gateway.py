@@ -92,7 +92,7 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
         Mount("/functions/v1", app=services.functions),
         *services.realtime.routes,
         Route("/health", _health(services), methods=["GET"]),
-        Route("/.well-known/terraform.json", _terraform_services, methods=["GET"]),
+        Route("/.well-known/terraform.json", _terraform_services(services.functions), methods=["GET"]),
     ]
     app = Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
     return BehindProxy(app, settings.address_header) if settings.address_header else app
@@ -153,10 +153,14 @@ async def _stop(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _terraform_services(_: Request) -> Response:
-    """Service discovery for Terraform's and OpenTofu's hosts: what the edge function `terraform` serves."""
-    names = ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2")
-    return JSONResponse(dict.fromkeys(names, "/functions/v1/terraform/api/v2/"))
+def _terraform_services(functions: ASGIApp) -> Callable[[Request], Awaitable[ASGIApp]]:
+    path = b"/functions/v1/terraform/.well-known/terraform.json"
+
+    async def services(_: Request) -> ASGIApp:
+        """Service discovery for Terraform's and OpenTofu's hosts, from the edge function that serves them."""
+        return lambda scope, receive, send: functions({**scope, "raw_path": path}, receive, send)
+
+    return services
 
 
 async def _not_found(_: Request, __: Exception) -> Response:

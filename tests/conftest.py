@@ -24,6 +24,8 @@ from tests.support.stack import Project, RunningStack, environment_project, star
 
 FOLDER_VARIABLE = "RUNYARD_TEST_RUN_FOLDER"
 PID_VARIABLE = "RUNYARD_TEST_RUN_PID"
+# A folder that several runs share, one after the other, with the PostgreSQL in it: `make mutants` keeps one.
+KEPT_VARIABLE = "RUNYARD_TEST_KEPT_FOLDER"
 # The contract tests speak of public channels too, which an installation has off; nobody waits 5 s for a refusal.
 SHARED = {
     "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
@@ -55,7 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Collecting makes millions of objects that all stay, so garbage collection would find nothing.
     gc.disable()
-    if not hasattr(config, "workerinput"):
+    if KEPT_VARIABLE in os.environ:
+        os.environ[FOLDER_VARIABLE] = os.environ[KEPT_VARIABLE]
+    elif not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="runyard-test-")
         Path(folder).chmod(0o755)
         os.environ[FOLDER_VARIABLE] = folder
@@ -65,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the run's folder; the shared server notices on its own that the run has ended."""
     gc.unfreeze()
-    if not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") and KEPT_VARIABLE not in os.environ:
         shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
 

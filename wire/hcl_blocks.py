@@ -32,7 +32,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one folder; `backend` is the backend's kind, and `place` the file that names it."""
+    """The facts of one folder; `backend` is the backend's kind, `place` the file that names it, `host` that of `cloud {}`."""
 
     backend: str = ""
     place: str = ""
@@ -41,6 +41,7 @@ class Facts:
     has_encryption: bool = False
     sources: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
+    host: str = ""
 
 
 def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) -> Facts:
@@ -57,6 +58,9 @@ def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) ->
         has_encryption=any(inner.kind == "encryption" for each in settings for inner in each.blocks),
         sources=tuple(block.texts.get("source", "") for block in blocks if block.kind == "module"),
         workspaces=_workspaces(folder, settings),
+        host="".join(
+            inner.texts.get("hostname", "") for each in settings for inner in each.blocks if inner.kind == "cloud"
+        ),
     )
 
 

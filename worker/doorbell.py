@@ -1,4 +1,4 @@
-"""The doorbell: private broadcast topics that say "there is something new"; everything works, slower, without it."""
+"""The doorbell: a private broadcast topic that says "there is something new"; everything works, slower, without it."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,6 @@ from worker.runtime_log import get_logger
 _JOIN_SECONDS = 15.0
 _CHECK_SECONDS = 2.0
 _LONGEST_PAUSE = 10.0
-_LATEST_REPEAT_SECONDS = 5.0
 
 Notify = Callable[[str], None]
 
@@ -27,7 +26,7 @@ class Doorbell:
     """
 
     def __init__(self, url: str, grant: Callable[[], SessionGrant], notify: Notify, clock: Clock) -> None:
-        """`notify` is called with the event's name: `wake`, `directive`, or `joined` after a gap."""
+        """`notify` is called with the event's name: `wake`, `directive`, or `joined` after a gap, `lost` before one."""
         self._url = f"{url.rstrip('/')}/realtime/v1"
         self._grant = grant
         self._notify = notify
@@ -36,7 +35,6 @@ class Doorbell:
         self._client: AsyncRealtimeClient | None = None
         self._token = ""
         self._broken = asyncio.Event()
-        self._repeat: asyncio.TimerHandle | None = None
         self.is_live = False
 
     async def run(self) -> None:
@@ -110,19 +108,17 @@ class Doorbell:
         def notify(message: Any) -> None:
             # An exception here would kill the library's listener.
             with suppress(Exception):
-                self._notify(event)
-                self._notify_again(event, message["payload"].get("again_ms"))
+                if not self._is_for_another(message):
+                    self._notify(event)
 
         return notify
 
-    def _notify_again(self, event: str, after_ms: float | None) -> None:
-        """Notify once more after the pause in which the database sends no second wake-up: what came in it had none."""
-        if after_ms is None:
-            return
-        if self._repeat is not None:
-            self._repeat.cancel()
-        seconds = min(after_ms / 1000, _LATEST_REPEAT_SECONDS)
-        self._repeat = asyncio.get_running_loop().call_later(seconds, self._notify, event)
+    def _is_for_another(self, message: Any) -> bool:
+        """Processes of one runner share its topic; a ring for one of them concerns no other."""
+        try:
+            return bool(message["payload"]["instance"] != self._grant().instance_id)
+        except (LookupError, TypeError):
+            return False
 
     def _check(self, client: AsyncRealtimeClient) -> None:
         # `_listen_task` is private API; there is no public way to see that the listener has died.
@@ -141,6 +137,7 @@ class Doorbell:
         client, self._client = self._client, None
         if was_live:
             self._log.warning("the doorbell is disconnected; polling continues", id="doorbell_gone")
+            self._notify("lost")
         if client is not None:
             with suppress(Exception):
                 async with asyncio.timeout(2.0):

@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 # The members of a large organisation are under Settings; a page shows those with most rights.
 MOST_MEMBERS = 30
-RANKS = ("owner", "admin", "operator", "viewer")
+RANKS = ("owner", "admin", "operator", "viewer", "guest")
 AT_A_PATH = {**ROLE_WORDS, "admin": "Also destroys, removes modules, changes states and gives access."}
 ICONS = {"member": "user", "team": "users", "account": "bot"}
 

@@ -82,6 +82,10 @@ class SessionState(Sparing, rx.State):
     role: str = ""
     can_operate: bool = False
     can_admin: bool = False
+    # Somewhere, by the role or by one at a path: what the palette, the lists of all paths and "Needs you" offer.
+    can_decide: bool = False
+    can_run: bool = False
+    can_write: bool = False
     verbs: list[str] = []
     link: str = ""
     link_since: str = ""
@@ -113,7 +117,7 @@ class SessionState(Sparing, rx.State):
         session = await self._must_session()
         rows = await runtime().authorized.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
-        runtime().hub.members.note(session, frozenset(org.id for org in organisations))
+        runtime().hub.members.note(session, rows or [])
         self.email, self.user_id = session.email, session.user_id
         self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
         named = str(self.router.url.query_parameters.get("org") or "")
@@ -134,6 +138,9 @@ class SessionState(Sparing, rx.State):
         self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
         self.role = org.role
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
+        self.can_decide, self.can_run, self.can_write = (
+            self.can_operate or verb in org.verbs for verb in ("job.approve", "job.plan", "module.write")
+        )
         if session.org_id != org.id:
             session.org_id = org.id
             await runtime().authorized.sessions.put(session)
@@ -147,7 +154,7 @@ class SessionState(Sparing, rx.State):
 
     def _clear_org(self) -> None:
         self.org_id = self.org_name = self.org_initials = self.role = ""
-        self.can_operate = self.can_admin = False
+        self.can_operate = self.can_admin = self.can_decide = self.can_run = self.can_write = False
 
     def _show_link(self, store: OrgStore) -> None:
         """Show how changes arrive, and the counts beside the menu entries."""
@@ -161,7 +168,7 @@ class SessionState(Sparing, rx.State):
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
         others = store.counts("waits_for_others")
         self._assign(
-            "needs_me_count", count_needed(store.counts("jobs"), others, self.user_id) if self.can_operate else 0
+            "needs_me_count", count_needed(store.counts("jobs"), others, self.user_id) if self.can_decide else 0
         )
 
     def _lose_link(self) -> None:

@@ -32,7 +32,7 @@ HEADS = (
 
 def _new_job() -> rx.Component:
     button = new_button("play", "New job", RunState.ask("PLAN", ""))
-    return rx.cond(SessionState.can_operate, button)
+    return rx.cond(SessionState.can_run, button)
 
 
 def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Component:
@@ -42,7 +42,7 @@ def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Com
 
 def _views() -> rx.Component:
     return rx.segmented_control.root(
-        _segment("Needs you", "needs", rx.cond(SessionState.can_operate, JobsState.needs_count, 0)),
+        _segment("Needs you", "needs", rx.cond(SessionState.can_decide, JobsState.needs_count, 0)),
         _segment("All", "all", JobsState.all_count),
         _segment("Active", "active", JobsState.active_count),
         _segment("Finished", "finished"),
@@ -140,7 +140,7 @@ def _nothing() -> rx.Component:
         "list-checks",
         "No jobs yet",
         rx.cond(
-            SessionState.can_operate,
+            SessionState.can_run,
             "Run a plan of a module, and it shows up here the moment it is requested.",
             "Jobs show up here the moment an operator requests them.",
         ),

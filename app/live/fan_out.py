@@ -26,6 +26,8 @@ COALESCE_SECONDS = 0.1
 NOTE_SECONDS = 0.005
 # Topics that change every few seconds whether or not anything happened: they wait behind other changes.
 HEARTBEATS = frozenset({"overview", "figures", "counts", "slots", "facets"})
+# Tables that decide who sees what.
+RIGHTS = frozenset({"memberships", "role_bindings", "team_members", "teams"})
 
 log = structlog.get_logger(__name__)
 
@@ -118,12 +120,12 @@ class _FanOut:
 
     async def _note(self, changes: Mapping[str, Changed]) -> None:
         self._delivery.forget()
-        for org_id, changed in changes.items():
-            if "memberships" in changed.tables:
+        for room, changed in changes.items():
+            if changed.touches(RIGHTS):
                 runtime().hub.members.forget()
-                for sid in {view.sid for view in runtime().hub.views(org_id)}:
+                for sid, org_id in {(view.sid, view.org_id) for view in runtime().hub.views(room)}:
                     await check_member(self._app, sid, org_id)
-            self._waiting.add((view.tab for view in runtime().hub.hearers(org_id, changed)), changed)
+            self._waiting.add((view.tab for view in runtime().hub.hearers(room, changed)), changed)
 
 
 def merge(first: Changed | None, second: Changed) -> Changed:
@@ -156,7 +158,7 @@ async def _show_to(app: rx.App, delivery: Delivery, tab: str, changed: Changed) 
         if session is None:
             await evict(app, view)
             return
-        store = runtime().hub.store(view.org_id) or await runtime().hub.open(view.org_id, session)
+        store = runtime().hub.store(view.room) or await runtime().hub.open(view.org_id, session)
         page = cast("type[LivePage]", RegistrationContext.get().base_states[view.page])
         token = rx.BaseStateToken(ident=view.tab, cls=cast("type[rx.State]", page))
         # As `app.modify_state` does it, but for the sending: the delivery sends.

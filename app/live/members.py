@@ -47,26 +47,26 @@ async def check_members(app: rx.App) -> None:
 
 
 async def check_member(app: rx.App, sid: str, org_id: str) -> None:
-    """End every view that a session has of an organisation, if its person is no longer a member."""
+    """End every view that a session has of an organisation, if its person is no longer a member or sees something else."""
     try:
-        way_out = await _way_out(sid, org_id)
-        for view in runtime().hub.views(org_id) if way_out else ():
-            if view.sid == sid:
-                await evict(app, view, way_out)
+        way_out, room = await _way_out(sid, org_id)
+        for view in runtime().hub.all_views():
+            if (view.sid, view.org_id) == (sid, org_id) and (way_out or room not in (None, view.room)):
+                await evict(app, view, way_out or rx.call_script("window.location.reload()"))
     except Exception:
         # A failure for one session concerns nobody else.
         log.exception("member_check_failed")
 
 
-async def _way_out(sid: str, org_id: str) -> rx.event.EventSpec | None:
-    """Find the way out for a person whose session or membership is over; none for a member, or while the project is silent."""
+async def _way_out(sid: str, org_id: str) -> tuple[rx.event.EventSpec | None, str | None]:
+    """Find the way out for a person whose session or membership is over, else the feed of a member; neither while the project is silent."""
     try:
         session = await runtime().authorized.sessions.get(sid)
         if session is None:
-            return sign_in_again()
-        is_member = await runtime().hub.members.is_member(session, org_id)
-        return None if is_member else rx.redirect("/dashboard/runners")
+            return sign_in_again(), None
+        room = await runtime().hub.members.room(session, org_id)
+        return (rx.redirect("/dashboard/runners") if room is None else None), room
     except SignedOut:
-        return sign_in_again()
+        return sign_in_again(), None
     except AppError:
-        return None
+        return None, None

@@ -107,6 +107,7 @@ class LivePage(AppState, mixin=True):
             org_id=who.org_id,
             page=type(self).get_full_name(),
             topics=self.TOPICS | ALWAYS,
+            room=await runtime().hub.members.check(session, who.org_id),
         )
         # Entered before the first read, so that nothing in between is missed.
         runtime().hub.enter(view)

@@ -33,8 +33,8 @@ def _nothing() -> rx.Component:
         empty(
             "boxes",
             "No modules yet",
-            rx.cond(SessionState.can_operate, text, f"{text} An operator can create one."),
-            rx.cond(SessionState.can_operate, rx.fragment(new, bring)),
+            rx.cond(SessionState.can_write, text, f"{text} An operator can create one."),
+            rx.cond(SessionState.can_write, rx.fragment(new, bring)),
             test_id="no-modules",
         ),
         class_name="ry-panel",

@@ -12,6 +12,7 @@ from app.move_in.view import BroughtRow, RootRow
 from app.ui.button import act_button, link_button
 from app.ui.choice import segments
 from app.ui.feedback import failed
+from app.ui.form.elements import exact_input
 from app.ui.icons import icon
 from app.ui.table import cell, heads, table
 
@@ -39,10 +40,7 @@ def _panel(number: str, title: str, about: Any, is_done: Any, *children: Any) ->
 
 
 def _input(name: str, label: str, value: Any, **props: Any) -> rx.Component:
-    return rx.input(
-        name=name, id=f"move-in-{name}", placeholder=label, default_value=value, aria_label=label, auto_complete="off",
-        custom_attrs={"spellCheck": "false"}, **props,
-    )  # fmt: skip
+    return exact_input(name=name, id=f"move-in-{name}", placeholder=label, default_value=value, aria_label=label, **props)  # fmt: skip
 
 
 def _from_git() -> rx.Component:

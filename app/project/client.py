@@ -33,20 +33,23 @@ AUTH_SILENT = ("The sign-in service did not answer.", "Try again in a moment.")
 def to_app_error(error: APIError) -> AppError:
     """Turn PostgREST's answer into the reaction it asks for."""
     code, message, hint = str(error.code or ""), error.message or "", error.hint or ""
+    absent = {"RY404": (message, hint), "22P02": ("This link is not complete.", "A part of it is missing or changed.")}
     if code in _EXPIRED_CODES:
         return SignedOut()
-    if code == "RY404":
-        return NotThere(message, hint, code)
-    if code == "22P02":
-        return NotThere("This link is not complete.", "A part of it is missing or changed.", code)
+    if code in absent:
+        return NotThere(*absent[code], code)
     # RY429, too: a person reads how long to wait.
-    if code.startswith("RY") or code in {"42501", "23505", "23514"}:
-        return Refused(message, hint or "Nothing was changed.", code)
-    # A gateway's own status is passed on as a code.
+    is_refusal = code.startswith("RY") or code in {"42501", "23505", "23514"}
+    passing = None if is_refusal else _passing(code)
+    return passing or Refused(message or "The database refused.", hint or "Nothing was changed.", code)
+
+
+def _passing(code: str) -> AppError | None:
+    """The error of a project that is away or busy; a gateway's own status is passed on as a code."""
     status = int(code) if code.isdigit() and len(code) == len("404") else 0
-    if is_passing(status, code):
-        return Unreachable() if status or code.startswith(_AWAY_CODES) else Unreachable(*_BUSY)
-    return Refused(message or "The database refused.", hint or "Nothing was changed.", code)
+    if not is_passing(status, code):
+        return None
+    return Unreachable() if status or code.startswith(_AWAY_CODES) else Unreachable(*_BUSY)
 
 
 class Client:

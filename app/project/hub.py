@@ -1,4 +1,4 @@
-"""The tabs that show each organisation, and the feeds that run for them."""
+"""The tabs that show each organisation, and the feeds that run for them: one for each set of what its members see."""
 
 import asyncio
 import contextlib
@@ -30,6 +30,8 @@ class View:
     page: str
     topics: frozenset[str]
     queries: frozenset[LiveQuery] = frozenset()
+    # The feed that it shares; that of the whole organisation has its id.
+    room: str = ""
 
     def hears(self, changed: Changed) -> bool:
         """Return whether a change concerns what this tab shows."""
@@ -41,6 +43,7 @@ class _Open:
     store: OrgStore
     feed: OrgFeed
     task: asyncio.Task[None]
+    realtime: RealtimeClient
     empty_since: float | None = None
 
 
@@ -50,16 +53,15 @@ class _Pending:
 
     tables: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
-    def add(self, org_id: str, table: str, row_id: str) -> None:
-        ids = self.tables.setdefault(org_id, {}).setdefault(table, set())
+    def add(self, room: str, table: str, row_id: str) -> None:
+        ids = self.tables.setdefault(room, {}).setdefault(table, set())
         if row_id:
             ids.add(row_id)
 
     def take(self) -> dict[str, Changed]:
         taken, self.tables = self.tables, {}
         return {
-            org_id: Changed({table: frozenset(ids) for table, ids in tables.items()})
-            for org_id, tables in taken.items()
+            room: Changed({table: frozenset(ids) for table, ids in tables.items()}) for room, tables in taken.items()
         }
 
 
@@ -87,11 +89,11 @@ class TabHub:
 
     async def ask(self, tab: str, org_id: str, session: BrowserSession, queries: Iterable[LiveQuery]) -> list[Held]:
         """A tab shows these queries from now on, and no earlier ones; answered for one of the members."""
-        asked, view = tuple(queries), self._views.get(tab)
+        asked, view, room = tuple(queries), self._views.get(tab), await self.members.check(session, org_id)
         if view is not None:
             self._views[tab] = replace(view, queries=frozenset(asked))
-        answers = await asyncio.gather(*(self._open[org_id].feed.asker.answer(query, session) for query in asked))
-        self._forget(org_id)
+        answers = await asyncio.gather(*(self._open[room].feed.asker.answer(query, session) for query in asked))
+        self._forget(room)
         return answers
 
     async def ask_again(self, tab: str, session: BrowserSession) -> None:
@@ -104,27 +106,27 @@ class TabHub:
         """Run a tab's queries again at once, because it changed something."""
         view = self._views.get(tab)
         if view is not None:
-            asker = self._open[view.org_id].feed.asker
+            asker = self._open[await self.members.check(session, view.org_id)].feed.asker
             await asyncio.gather(*(asker.renew(query, session) for query in view.queries))
 
-    def _forget(self, org_id: str) -> None:
+    def _forget(self, room: str) -> None:
         """Keep the answers that are on screens, and no others."""
-        entry = self._open.get(org_id)
+        entry = self._open.get(room)
         if entry is not None:
-            entry.store.live_queries.keep(query.key for view in self.views(org_id) for query in view.queries)
+            entry.store.live_queries.keep(query.key for view in self.views(room) for query in view.queries)
 
     def view(self, tab: str) -> View | None:
         """Return the view of a tab, if it shows something live."""
         return self._views.get(tab)
 
-    def views(self, org_id: str) -> list[View]:
-        """List the tabs that look at an organisation."""
-        return [view for view in self._views.values() if view.org_id == org_id]
+    def views(self, room: str) -> list[View]:
+        """List the tabs that share a feed."""
+        return [view for view in self._views.values() if (view.room or view.org_id) == room]
 
-    def hearers(self, org_id: str, changed: Changed) -> Iterator[View]:
+    def hearers(self, room: str, changed: Changed) -> Iterator[View]:
         """List the tabs that a change concerns; those with the same topics and queries are checked once."""
         heard: dict[tuple[frozenset[str], frozenset[LiveQuery]], bool] = {}
-        for view in self.views(org_id):
+        for view in self.views(room):
             interest = view.topics, view.queries
             if interest not in heard:
                 heard[interest] = view.hears(changed)
@@ -136,48 +138,50 @@ class TabHub:
         return list(self._views.values())
 
     async def open(self, org_id: str, session: BrowserSession) -> OrgStore:
-        """Return an organisation's store, filled, to one of its members; starts its feed with the first tab."""
-        await self.members.check(session, org_id)
+        """Return the store of what a member sees, filled; starts its feed with the first tab."""
+        room = await self.members.check(session, org_id)
         async with self._opening:
-            entry = self._open.get(org_id)
+            entry = self._open.get(room)
             if entry is None or entry.task.done():
-                entry = self._start(org_id)
+                entry = self._start(room, org_id)
         if not entry.store.is_loaded:
             await entry.feed.load(session)
         entry.empty_since = None
         return entry.store
 
-    def _start(self, org_id: str) -> _Open:
+    def _start(self, room: str, org_id: str) -> _Open:
         store = OrgStore(org_id)
+        # A socket joins a topic once, as one member: feeds of parts of an organisation have sockets of their own.
+        realtime = self._realtime if room == org_id else self._realtime.another()
         feed = OrgFeed(
             store,
             self.authorized,
-            self._realtime,
-            lambda: self.member(org_id),
-            lambda topic: self._is_wanted(org_id, topic),
+            realtime,
+            lambda: self.member(room),
+            lambda topic: self._is_wanted(room, topic),
         )
-        store.listen(lambda table, row_id: self._note(org_id, table, row_id))
-        task = asyncio.create_task(feed.run(), name=f"feed:{org_id}")
-        entry = self._open[org_id] = _Open(store, feed, task)
+        store.listen(lambda table, row_id: self._note(room, table, row_id))
+        task = asyncio.create_task(feed.run(), name=f"feed:{room}")
+        entry = self._open[room] = _Open(store, feed, task, realtime)
         return entry
 
-    def _is_wanted(self, org_id: str, topic: str) -> bool:
-        return any(topic in view.topics for view in self.views(org_id))
+    def _is_wanted(self, room: str, topic: str) -> bool:
+        return any(topic in view.topics for view in self.views(room))
 
-    def store(self, org_id: str) -> OrgStore | None:
-        """Return an organisation's store if it is open and filled."""
-        entry = self._open.get(org_id)
+    def store(self, room: str) -> OrgStore | None:
+        """Return the store of a feed if it is open and filled."""
+        entry = self._open.get(room)
         return entry.store if entry is not None and entry.store.is_loaded else None
 
     async def load_figures(self, org_id: str, session: BrowserSession) -> None:
         """Have the last day's figures in an open organisation's store."""
-        await self._open[org_id].feed.load_figures(session)
+        await self._open[await self.members.check(session, org_id)].feed.load_figures(session)
 
     def nudge(self, org_id: str) -> None:
-        """Make a waiting feed try again now."""
-        entry = self._open.get(org_id)
-        if entry is not None:
-            entry.feed.nudge()
+        """Make the waiting feeds of an organisation try again now."""
+        for entry in self._open.values():
+            if entry.store.org_id == org_id:
+                entry.feed.nudge()
 
     async def watch_contact(self) -> None:
         """Show within seconds that the project stopped answering, for as long as the process lives."""
@@ -195,18 +199,20 @@ class TabHub:
         for entry in self._open.values():
             entry.feed.show_contact()
 
-    def _note(self, org_id: str, table: str, row_id: str) -> None:
-        self._pending.add(org_id, table, row_id)
+    def _note(self, room: str, table: str, row_id: str) -> None:
+        self._pending.add(room, table, row_id)
         self._wake.set()
 
-    async def member(self, org_id: str) -> BrowserSession | None:
-        """Find a signed-in viewer of this organisation, to watch with their token."""
+    async def member(self, room: str) -> BrowserSession | None:
+        """Find a signed-in viewer who sees what this feed shows, to watch with their token."""
         stale: BrowserSession | None = None
-        for view in self.views(org_id):
+        for view in self.views(room):
             session = await self.authorized.sessions.get(view.sid)
             if session is None:
                 continue
             try:
+                if room != view.org_id and await self.members.room(session, view.org_id) != room:
+                    continue
                 return await self.authorized.fresh(session)
             except SignedOut:
                 continue
@@ -216,7 +222,7 @@ class TabHub:
         return stale
 
     async def changes(self) -> dict[str, Changed]:
-        """Wait for changes and take all that there are, by organisation."""
+        """Wait for changes and take all that there are, by feed."""
         if not self._wake.is_set():
             await self._wake.wait()
             # One statement often changes several rows: long enough for them to arrive, too short to be felt.
@@ -240,23 +246,25 @@ class TabHub:
         for tab in [tab for tab in self._views if tab not in live]:
             del self._views[tab]
         now = time.monotonic()
-        for org_id, entry in list(self._open.items()):
-            self._forget(org_id)
-            if self.views(org_id):
+        for room, entry in list(self._open.items()):
+            self._forget(room)
+            if self.views(room):
                 entry.empty_since = None
             elif entry.empty_since is None:
                 entry.empty_since = now
             elif now - entry.empty_since > LINGER_SECONDS:
-                await self._stop(org_id)
+                await self._stop(room)
 
-    async def _stop(self, org_id: str) -> None:
-        entry = self._open.pop(org_id)
+    async def _stop(self, room: str) -> None:
+        entry = self._open.pop(room)
         entry.task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await entry.task
+        if entry.realtime is not self._realtime:
+            await entry.realtime.close()
 
     async def aclose(self) -> None:
         """Stop every feed and the connection."""
-        for org_id in list(self._open):
-            await self._stop(org_id)
+        for room in list(self._open):
+            await self._stop(room)
         await self._realtime.close()

@@ -1,13 +1,19 @@
-"""Memberships, read from the project and cached for seconds."""
+"""Memberships and what members see, read from the project and cached for seconds."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from app.project.authorized_client import AuthorizedClient
 from app.project.errors import NotThere
-from app.project.models import BrowserSession
+from app.project.models import BrowserSession, Row
 
 BELIEVED_SECONDS = 5.0
+
+
+def room_of(row: Row) -> str:
+    """Name the feed of somebody's organisation: one for all who see all of it, and one for each set of prefixes."""
+    sees = row.get("sees")
+    return str(row["id"]) if sees is None else " ".join([str(row["id"]), "sees", *sorted(sees)])
 
 
 class Members:
@@ -17,13 +23,13 @@ class Members:
         """Know nobody yet."""
         self._authorized = authorized
         self._clock = clock
-        self._seen: dict[str, tuple[float, frozenset[str]]] = {}
+        self._seen: dict[str, tuple[float, dict[str, str]]] = {}
 
-    def note(self, session: BrowserSession, org_ids: frozenset[str]) -> None:
-        """Take what the project has just answered."""
+    def note(self, session: BrowserSession, rows: Iterable[Row]) -> None:
+        """Take the organisations that the project has just answered."""
         now = self._clock()
         self._seen = {sid: seen for sid, seen in self._seen.items() if now - seen[0] < BELIEVED_SECONDS}
-        self._seen[session.sid] = (now, org_ids)
+        self._seen[session.sid] = (now, {str(row["id"]): room_of(row) for row in rows})
 
     def forget(self) -> None:
         """Ask again about everybody: somebody's membership changed."""
@@ -31,14 +37,18 @@ class Members:
 
     async def is_member(self, session: BrowserSession, org_id: str) -> bool:
         """Return whether this person belongs to the organisation now."""
-        at, org_ids = self._seen.get(session.sid, (float("-inf"), frozenset()))
-        if self._clock() - at >= BELIEVED_SECONDS:
-            rows = await self._authorized.rpc(session, "my_organizations")
-            org_ids = frozenset(str(row["id"]) for row in rows or [])
-            self.note(session, org_ids)
-        return org_id in org_ids
+        return await self.room(session, org_id) is not None
 
-    async def check(self, session: BrowserSession, org_id: str) -> None:
-        """Raise unless this person belongs to the organisation."""
-        if not await self.is_member(session, org_id):
+    async def room(self, session: BrowserSession, org_id: str) -> str | None:
+        """Name the feed that this person may share now; none for somebody outside."""
+        at, _ = self._seen.get(session.sid, (float("-inf"), {}))
+        if self._clock() - at >= BELIEVED_SECONDS:
+            self.note(session, await self._authorized.rpc(session, "my_organizations") or [])
+        return self._seen[session.sid][1].get(org_id)
+
+    async def check(self, session: BrowserSession, org_id: str) -> str:
+        """Name the feed that this person may share; raise unless they belong to the organisation."""
+        room = await self.room(session, org_id)
+        if room is None:
             raise NotThere("You are not a member of this organisation.", "Ask one of its admins for an invitation.")
+        return room

@@ -76,8 +76,11 @@ class Organisation:
     slug: str
     name: str
     role: str
+    # What roles at paths let them do somewhere.
+    verbs: frozenset[str] = frozenset()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Organisation":
         """Build from a row of my_organizations()."""
-        return cls(str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]))
+        verbs = frozenset(row.get("verbs") or ())
+        return cls(str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), verbs)

@@ -120,6 +120,10 @@ class RealtimeClient:
         self._joined: dict[str, Joined] = {}
         self._lock = asyncio.Lock()
 
+    def another(self) -> "RealtimeClient":
+        """Return a client of the same project with a socket of its own."""
+        return RealtimeClient(self._settings)
+
     @contextlib.asynccontextmanager
     async def join(
         self, topic: str, token: str, bindings: Iterable[Binding], wake_ups: Iterable[str]

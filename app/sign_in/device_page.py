@@ -4,8 +4,10 @@ import reflex as rx
 
 from app.frame.card import card, submit
 from app.frame.route import Route
+from app.project.token_limits import EVERYTHING, LIMITS
 from app.sign_in.device_state import DeviceState
 from app.ui.button import act_button, plain_button
+from app.ui.choice import choice
 
 State = DeviceState
 
@@ -45,6 +47,11 @@ def _line(label: str, value: rx.Var[str]) -> rx.Component:
     return rx.el.div(rx.el.dt(label, class_name="mut"), rx.el.dd(value, class_name="ry-mono"), class_name="ry-row")
 
 
+def _limit() -> rx.Component:
+    limit = choice("May", LIMITS, default_value=EVERYTHING, on_change=State.set_role)
+    return rx.el.div(rx.el.span("May", class_name="ry-lab"), limit, class_name="ry-f")
+
+
 def _decide() -> rx.Component:
     return rx.el.div(
         rx.el.dl(
@@ -53,9 +60,15 @@ def _decide() -> rx.Component:
             _line("From", State.address),
             _line("Signs in as", State.who),
         ),
+        rx.cond(State.is_terminal, _limit()),
         rx.el.p(
-            "Confirm only if you started this sign-in and your terminal shows exactly this code: the program can then do "
-            "everything that you can.",
+            rx.cond(
+                State.is_terminal,
+                "Confirm only if you started this sign-in: the terminal gets a personal token for 90 days, which you can "
+                "revoke under Account.",
+                "Confirm only if you started this sign-in and your terminal shows exactly this code: the program can then "
+                "do everything that you can.",
+            ),
             class_name="ry-hint",
         ),
         rx.el.div(

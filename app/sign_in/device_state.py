@@ -2,11 +2,13 @@
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 
 import reflex as rx
 
 from app.frame.session import AppState, sign_in_again
 from app.project.errors import AppError, SignedOut
+from app.project.token_limits import EVERYTHING, LIMITS
 
 CODE = re.compile(r"[A-Za-z]{4}[ -]?[A-Za-z]{4}")
 
@@ -21,6 +23,13 @@ class DeviceState(AppState, rx.State):
     problem: str = ""
     decided: str = ""
     is_live: bool = False
+    is_terminal: bool = False
+    role: str = ""
+
+    @rx.event
+    def set_role(self, role: str) -> None:
+        """Take what the token of a terminal may do at most."""
+        self.role = role
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
@@ -52,23 +61,29 @@ class DeviceState(AppState, rx.State):
             self.problem = f"{error.message} {error.hint}"
             return
         self.program, self.address = str(found["program"]), str(found["address"])
+        self.is_terminal = bool(found["is_terminal"])
 
     @rx.event
-    async def confirm(self) -> None:
+    async def confirm(self) -> rx.event.EventSpec | None:
         """Sign the program in."""
-        await self._decide(True, "confirmed")
+        return await self._decide(True, "confirmed")
 
     @rx.event
-    async def decline(self) -> None:
+    async def decline(self) -> rx.event.EventSpec | None:
         """Leave the program signed out."""
-        await self._decide(False, "declined")
+        return await self._decide(False, "declined")
 
-    async def _decide(self, is_confirmed: bool, word: str) -> None:
+    async def _decide(self, is_confirmed: bool, word: str) -> rx.event.EventSpec | None:
         if not self.program:
-            return
+            return None
+        role = self.role if self.role in LIMITS and self.role != EVERYTHING else None
+        given = {"p_user_code": self.code, "p_is_confirmed": is_confirmed, "p_role": role}
         try:
-            await self._rpc("decide_device_login", {"p_user_code": self.code, "p_is_confirmed": is_confirmed})
+            done = await self._rpc("decide_device_login", given)
         except AppError as error:
             self.program, self.problem = "", f"{error.message} {error.hint}"
-            return
+            return None
         self.program, self.decided = "", word
+        # The program listens on the browser's own machine.
+        back = done.get("return_to")
+        return rx.redirect(f"{back}&{urlencode({'state': done['state'] or ''})}") if back else None

@@ -33,6 +33,7 @@ ROLE_WORDS = {
     "approver": "Sees everything, and approves what others request.",
     "planner": "Sees everything, and runs plans and drift checks.",
     "viewer": "Sees everything, changes nothing.",
+    "guest": "Sees only the groups in which a role was given.",
 }
 NEEDS_YOU = frozenset({"AWAITING_APPROVAL", "NEEDS_ATTENTION"})
 

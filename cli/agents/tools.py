@@ -42,18 +42,9 @@ class Tools:
 
     def all(self) -> list[Callable[..., Any]]:
         """Every tool."""
-        names = (
-            "search_modules",
-            "module",
-            "runs",
-            "run",
-            "plan_changes",
-            "why_waiting",
-            "drift",
-            "deliveries",
-            "who_may_approve",
-        )
-        return [getattr(self, name) for name in (*names, "plan", "plan_folder", "cancel")]
+        looks: list[Callable[..., Any]] = [self.search_modules, self.module, self.runs, self.run, self.plan_changes]
+        looks += [self.why_waiting, self.drift, self.deliveries, self.who_may_approve]
+        return [*looks, self.plan, self.plan_folder, self.cancel]
 
     def search_modules(self, search: Search = "") -> Any:
         """Find modules by a part of their path."""

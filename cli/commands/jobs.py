@@ -28,6 +28,10 @@ SHOWN = (
 KINDS = {"after-step": "AFTER_STEP", "graceful": "GRACEFUL", "kill": "KILL"}
 RUNNING = ("CLAIMED", "PROCESSING")
 STATUSES = ("AWAITING_APPROVAL", "QUEUED", *RUNNING, "SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION")
+TYPES = (
+    "PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT", "STATE", "RESOLVE", "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER",
+    "VERIFY_IDENTITY",
+)  # fmt: skip
 RESOLUTIONS = ("refresh-plan", "retry", "mark-failed", "release-lock")
 
 
@@ -46,7 +50,7 @@ def list_jobs(
         wanted = [one_of(each.upper(), STATUSES, '"{}" is not a status of a job.') for each in status]
         filters["status"] = f"in.({','.join(wanted)})"
     if kind:
-        filters["type"] = f"eq.{kind.upper()}"
+        filters["type"] = "eq." + one_of(kind.upper(), TYPES, '"{}" is not a type of job.')
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
     here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)

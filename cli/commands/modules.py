@@ -22,6 +22,7 @@ from cli.modules.on_runner import create_on_runner, read_on_runner
 from cli.modules.repository import GIT_URL, open_repository
 from cli.options import ModuleName, Yes, pairs
 from cli.output import say
+from wire.cloud_block import cloud_block, host_block
 
 app = new_app("Modules, their files and outputs.")
 # Its former place; `runyard state` is the one that people are shown.
@@ -65,6 +66,15 @@ def list_modules(
 def show(here: Here, module: ModuleName) -> None:
     """Show one module."""
     here.printer.row(_module(here, module), SHOWN)
+
+
+@command(app, "cloud-block", page="Module → ⋯ → Use from your terminal")
+def cloud_block_of(here: Here, module: ModuleName) -> None:
+    """Print the block with which tofu and terraform work against a module, and the one for ~/.terraformrc where it takes one."""
+    row = _module(here, module)
+    words, host = cloud_block(here.api.url, here.org.slug, row["path"]), host_block(here.api.url)
+    rest = f"\nIn ~/.terraformrc:\n\n{host}" if host else ""
+    here.printer.result({"cloud": words, "host": host}, lambda _: (words + rest).rstrip())
 
 
 @command(app, "create", calls=("create_module",), page="Modules → Create module")

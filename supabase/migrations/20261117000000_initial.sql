@@ -647,9 +647,10 @@ begin
 end;
 $$;
 
-create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer', 'guest');
 comment on type public.member_role is
-  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads · '
+  'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
 comment on type public.actor_kind is
@@ -880,7 +881,7 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.read', 'guest'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
@@ -889,8 +890,8 @@ from (values
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
-  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
-  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
   ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
@@ -908,34 +909,6 @@ begin
   return v_role;
 end;
 $$;
-
--- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
--- policies at once.
-create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_least public.member_role := private.least_role(p_verb);
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
-    and private.token_allows(p_verb);
-  if not found then
-    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
-  end if;
-end;
-$$;
-grant execute on function private.my_org_ids to authenticated;
-create policy "Members see their organisations" on public.organizations
-  for select to authenticated using (id = any(array(select private.my_org_ids())));
-create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
-
-create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.service_accounts is
   'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is
@@ -1060,7 +1033,7 @@ select
   r.role,
   v.verb
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
-inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
@@ -1074,8 +1047,6 @@ create table public.roles (
 );
 alter table public.roles enable row level security;
 grant select on public.roles to authenticated, service_role;
-create policy "Members see their organisation's own roles" on public.roles
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
 comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
 create trigger wake after insert or update or delete on public.roles
@@ -1090,8 +1061,6 @@ create table public.teams (
 create unique index teams_name_idx on public.teams (org_id, lower(name));
 alter table public.teams enable row level security;
 grant select on public.teams to authenticated, service_role;
-create policy "Members see their organisation's teams" on public.teams
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.teams is 'Groups of members that get roles together.';
 create trigger wake after insert or update or delete on public.teams
   for each row execute function private.wake_for_row();
@@ -1108,8 +1077,6 @@ create table public.team_members (
 create index team_members_user_id_idx on public.team_members (org_id, user_id);
 alter table public.team_members enable row level security;
 grant select on public.team_members to authenticated, service_role;
-create policy "Members see who is in their organisation's teams" on public.team_members
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
@@ -1134,8 +1101,6 @@ create index role_bindings_team_id_idx on public.role_bindings (team_id);
 create index role_bindings_account_id_idx on public.role_bindings (account_id);
 alter table public.role_bindings enable row level security;
 grant select on public.role_bindings to authenticated, service_role;
-create policy "Members see who has which role where" on public.role_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
@@ -1145,10 +1110,11 @@ create trigger wake after insert or update or delete on public.role_bindings
 
 -- ## who may do what
 
--- The verbs of a role; none for a name that means nothing.
+-- The verbs of a role, of which each reads; none for a name that means nothing.
 create function private.verbs_of(p_org uuid, p_role text) returns text[]
 language sql stable set search_path = '' as $$
-  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
+      from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
@@ -1168,6 +1134,98 @@ language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
+  if not found then
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
+  end if;
+end;
+$$;
+grant execute on function private.my_org_ids to authenticated;
+
+-- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
+-- their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: texts about other modules name it.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
+
+create policy "Members see their organisation's service accounts" on public.service_accounts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see their organisation's own roles" on public.roles
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Members see their organisation's teams" on public.teams
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see who is in their organisation's teams" on public.team_members
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see who has which role where" on public.role_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
 create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
@@ -1223,7 +1281,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
-  if v_verbs = '{}' then
+  if v_verbs = '{}' or p_role = 'guest' then
     perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
       'List them with list_roles, or under Settings → Roles.');
   end if;
@@ -1293,8 +1351,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_binding public.role_bindings;
 begin
-  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
-  for update;
+  select * into v_binding from public.role_bindings where id = p_binding and private.may_see(org_id, path) for update;
   if v_binding.id is null then
     perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
   end if;
@@ -1323,6 +1380,8 @@ $$;
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
@@ -1333,13 +1392,14 @@ begin
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org
+      from public.memberships as m where m.org_id = p_org and v_seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+        and v_seen is null
     ) as a), '[]');
 end;
 $$;
@@ -1417,7 +1477,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_team public.teams;
 begin
-  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  select * into v_team from public.teams where id = p_team
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_team.id is null then
     perform private.fail('RY404', 'There is no such team.');
   end if;
@@ -1567,6 +1628,7 @@ begin
   perform private.need_proved();
   if v_role > private.least_role(p_verb)
     and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.need_seen(p_org, p_path) where p_path <> '';
     perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
       coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
@@ -1577,6 +1639,22 @@ begin
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
       'Use a token with a wider role or path; they are created under Account.');
   end if;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
 end;
 $$;
 
@@ -1764,7 +1842,9 @@ begin
   perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role) order by o.name, o.id), '[]')
+      m.role, 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
+        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+      order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
@@ -1772,7 +1852,9 @@ begin
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;
-comment on function private.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function private.my_organizations is
+  'The caller''s organisations with their role in each, the prefixes that a guest sees (null: '
+  'all), and the verbs that roles at paths add somewhere.';
 grant execute on function private.my_organizations to authenticated;
 
 -- Refuses a member without a role.
@@ -1780,7 +1862,7 @@ create function private.check_role(p_role public.member_role) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_role is null then
-    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.');
   end if;
 end;
 $$;
@@ -1886,7 +1968,7 @@ declare
   v_invitation public.invitations;
 begin
   select * into v_invitation from public.invitations where id = p_invitation
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
@@ -2014,7 +2096,7 @@ create unique index cloud_identities_name_idx on public.cloud_identities (org_id
 alter table public.cloud_identities enable row level security;
 grant select on public.cloud_identities to authenticated, service_role;
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.cloud_identities is
   'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
@@ -2032,7 +2114,7 @@ declare
   v_identity public.cloud_identities;
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
@@ -2143,7 +2225,9 @@ create table private.device_logins (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null default now() + interval '10 minutes',
   decided_by uuid,
-  is_confirmed boolean
+  is_confirmed boolean,
+  callback jsonb,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin'))
 );
 create index device_logins_expires_at_idx on private.device_logins (expires_at);
 alter table private.device_logins enable row level security;
@@ -2152,15 +2236,26 @@ comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the sec
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
+comment on column private.device_logins.callback is
+  'Of `tofu login`: {redirect_uri, challenge, state}. It gets a personal token for the code that its browser brings.';
+comment on column private.device_logins.role is 'At most what this role may do is what that token may.';
 
 create function private.start_device_login(
-  p_device_hash text, p_user_code text, p_program text, p_address text default ''
+  p_device_hash text, p_user_code text, p_program text, p_address text default '', p_callback jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.device_logins where expires_at < now() - interval '1 hour';
-  insert into private.device_logins (device_hash, user_code, program, address)
-  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200));
+  -- The ports on which Terraform and OpenTofu listen, on the browser's own machine.
+  if p_callback is not null and (coalesce(p_callback ->> 'redirect_uri', '')
+      !~ '^http://localhost:100(0[0-9]|10)/login$'
+    or coalesce(p_callback ->> 'challenge', '') !~ '^[A-Za-z0-9_-]{43}$'
+    or length(coalesce(p_callback ->> 'state', '')) > 500) then
+    perform private.fail('RY422', 'The login''s return address, challenge or state is not valid.',
+      'Use http://localhost:10000 to 10010/login, and a challenge by S256.');
+  end if;
+  insert into private.device_logins (device_hash, user_code, program, address, callback)
+  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200), p_callback);
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
@@ -2222,30 +2317,46 @@ begin
     return private.no_device_login();
   end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
-    'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at,
+    'is_terminal', v_login.callback is not null);
 end;
 $$;
 comment on function private.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
+  'in.';
 grant execute on function private.device_login to authenticated;
 
-create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
+create function private.decide_device_login(
+  p_user_code text, p_is_confirmed boolean, p_role text default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins := private.find_device_login(p_user_code);
+  -- Only the browser's return carries it.
+  v_code pg_catalog.text := translate(gen_random_uuid()::pg_catalog.text || gen_random_uuid(), '-', '');
+  v_answer pg_catalog.text := case when p_is_confirmed then 'code=' || v_code else 'error=access_denied' end;
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
   elsif v_login.device_hash is null then
     return private.no_device_login();
   end if;
-  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
+  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id(), role = p_role,
+    device_hash = case when callback is null then device_hash
+      else encode(sha256(convert_to(v_code, 'UTF8')), 'hex') end
   where device_hash = v_login.device_hash;
-  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed);
+  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed, 'return_to',
+    format('%s?%s', v_login.callback ->> 'redirect_uri', v_answer), 'state', v_login.callback ->> 'state')
+    - case when v_login.callback is null then array['return_to', 'state'] else '{}' end;
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is not a role for a token.',
+      'A role is viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.decide_device_login is
-  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+  'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a '
+  'code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function private.decide_device_login to authenticated;
 
 create function private.take_device_login(p_device_hash text) returns jsonb
@@ -2253,7 +2364,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
-  select * into v_login from private.device_logins where device_hash = p_device_hash for update;
+  select * into v_login from private.device_logins where device_hash = p_device_hash and callback is null for update;
   if v_login.device_hash is null or v_login.expires_at <= now() then
     return jsonb_build_object('status', 'expired');
   elsif v_login.is_confirmed is null then
@@ -2303,22 +2414,19 @@ language sql stable set search_path = '' as $$
   select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
 $$;
 
-create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
-  p_path text default ''
+-- Keeps the hash of a person's new token.
+create function private.add_personal_token(
+  p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
 ) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 declare
   v_token private.personal_tokens;
 begin
-  perform private.need_person();
-  perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
     perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
-  delete from private.personal_tokens
-  where user_id = private.caller_id() and expires_at < now() - interval '90 days';
-  if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
+  delete from private.personal_tokens where user_id = p_user and expires_at < now() - interval '90 days';
+  if (select count(*) from private.personal_tokens where user_id = p_user) >= 50 then
     perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
@@ -2326,7 +2434,7 @@ begin
     perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
   end if;
   insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+  values (p_user, trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
     coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
@@ -2337,10 +2445,44 @@ exception
       'viewer, planner, approver, operator or admin.');
 end;
 $$;
+
+create function private.create_personal_token(
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  return private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path);
+end;
+$$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
   'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
+
+create function private.take_terminal_login(
+  p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins;
+begin
+  -- A code works once.
+  delete from private.device_logins where device_hash = p_code_hash and callback is not null returning * into v_login;
+  if v_login.device_hash is null or not coalesce(v_login.is_confirmed, false) or v_login.expires_at <= now()
+    or v_login.callback ->> 'redirect_uri' is distinct from p_redirect_uri
+    or v_login.callback ->> 'challenge' is distinct from p_challenge then
+    return null;
+  end if;
+  return private.add_personal_token(v_login.decided_by, v_login.program, p_token_hash, p_hint, 90, v_login.role, '');
+end;
+$$;
+comment on function private.take_terminal_login is
+  'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and '
+  'challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function private.take_terminal_login to service_role;
 
 create function private.my_personal_tokens() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -2524,7 +2666,9 @@ create trigger touch before update on public.groups for each row execute functio
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
 create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -2591,7 +2735,9 @@ comment on column public.modules.drift_checked_at is 'When a finished job last l
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Refuses a module whose fields are out of range.
 create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
@@ -2702,6 +2848,17 @@ language sql stable set search_path = '' as $$
     || '/'))
 $$;
 
+-- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
+create function private.need_modules(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+begin
+  return case when v_seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
+end;
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
 begin
@@ -2734,7 +2891,9 @@ create index module_locks_org_id_idx on public.module_locks (org_id);
 alter table public.module_locks enable row level security;
 grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_locks.module_id));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
@@ -2762,7 +2921,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  select * into v_group from public.groups where id = p_group and org_id in (select private.my_org_ids());
+  select * into v_group from public.groups where id = p_group and private.may_see(org_id, path);
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
@@ -2862,7 +3021,7 @@ declare
   v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
@@ -2914,12 +3073,25 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
-create function private.unlock_module(p_module uuid) returns jsonb
+-- Refuses what goes around somebody else's lock.
+create function private.refuse_others_lock(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
+end;
+$$;
+
+create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
+  if p_is_own then
+    perform private.refuse_others_lock(p_module);
+  end if;
   delete from public.module_locks where module_id = p_module returning * into v_lock;
   if v_lock.module_id is null then
     perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
@@ -2930,7 +3102,8 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is 'Takes a member''s lock off a module. Operators.';
+comment on function private.unlock_module is
+  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
@@ -3033,8 +3206,33 @@ comment on column public.workers.desired_count is 'How many tasks a cloud-hosted
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
+-- The own runners that a guest sees: they serve something of what the guest sees, or everything.
+create function private.my_workers() returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := array(select private.my_prefixes());
+begin
+  return query select w.id from public.workers as w
+  where w.org_id in (select private.my_org_ids()) and (w.is_assigned_to_all_modules or exists (
+      select from public.worker_assignments as a cross join unnest(v_seen) as s (above) where a.worker_id = w.id
+        and (a.path = '' or private.is_at_or_below(a.org_id || ':' || a.path, s.above)
+          or private.is_at_or_below(s.above, a.org_id || ':' || a.path)))
+    or exists (select from public.modules as m where m.pinned_worker_id = w.id
+      and private.is_seen(m.org_id, m.path, v_seen)));
+end;
+$$;
+grant execute on function private.my_workers to authenticated;
+
+-- The same for one organisation; null for a member who sees every runner.
+create function private.seen_workers(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.seen(p_org) is not null then array(select private.my_workers()) end;
+end;
+$$;
 create policy "Members see their runners and the shared ones" on public.workers
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and id = any(array(select private.my_workers())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint
@@ -3097,7 +3295,7 @@ end;
 $$;
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 
 create table public.worker_assignments (
   id uuid primary key default gen_random_uuid(),
@@ -3116,7 +3314,9 @@ comment on column public.worker_assignments.path is 'A module''s path, a group''
 create trigger wake after insert or update
   or delete on public.worker_assignments for each row execute function private.wake_for_row();
 create policy "Members see their organisation's assignments" on public.worker_assignments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
@@ -3148,7 +3348,7 @@ create index worker_events_org_id_idx on public.worker_events (org_id, at desc, 
 alter table public.worker_events enable row level security;
 grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
 
@@ -3168,7 +3368,7 @@ declare
   v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
   end if;
@@ -3289,7 +3489,7 @@ $$;
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org, p_path);
   return (
     with serving as (
       select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
@@ -3513,7 +3713,9 @@ create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (a
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
@@ -3538,7 +3740,7 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
-  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+  'Of a finished plan: the serial of the state that it was made against, -1 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
@@ -3827,7 +4029,9 @@ create index job_events_org_id_idx on public.job_events (org_id, at desc, id des
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_events.job_id));
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
@@ -3990,7 +4194,9 @@ begin
     and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+    -- An apply of somebody's own folder is requested by name; the module's auto-apply is not about it.
+    and (p_payload #>> '{module,source_kind}' is distinct from 'upload'
+      or coalesce(p_payload #> '{options,auto_apply}' = 'true', false));
 end;
 $$;
 
@@ -4000,7 +4206,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
@@ -4130,7 +4336,8 @@ declare
   v_worker public.workers;
 begin
   select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
+  where t.id = p_token and w.removed_at is null
+    and (w.is_shared or w.org_id in (select private.my_org_ids('module.read')));
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
@@ -4154,7 +4361,7 @@ create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
-  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -5139,7 +5346,7 @@ declare
   v_account public.service_accounts;
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
@@ -5621,24 +5828,130 @@ begin
 end;
 $$;
 
--- Wakes the runners that may take jobs of this lane.
-create function private.wake_lane(p_lane integer) returns void language plpgsql set search_path = '' as $$
+-- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
+-- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
+create function private.first_choices(
+  p_lane integer, p_count integer
+) returns table (worker_id uuid, distance smallint)
+language plpgsql volatile set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid;
-  v_is_shared boolean;
+  v_from pg_catalog.uuid := gen_random_uuid();
+  v_nearest smallint := (select min(lw.distance) from private.lane_workers as lw where lw.lane_id = p_lane);
 begin
-  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
-    return;
+  return query
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and lw.distance = v_nearest and lw.worker_id >= v_from order by lw.worker_id limit p_count)
+  union all
+  (select lw.worker_id, lw.distance from private.lane_workers as lw
+  join public.workers as w on w.id = lw.worker_id and w.status = 'ONLINE'
+  where lw.lane_id = p_lane and not (lw.distance = v_nearest and lw.worker_id >= v_from)
+  order by lw.distance, lw.worker_id limit p_count);
+end;
+$$;
+-- The claim: exactly one runner gets a job, and it is the right one. lane_workers already holds the rules that change
+-- rarely. The claim checks the rest: the runner is open, it has a free slot, and no nearer runner is available for the
+-- lane. A read-only look comes first, so idle runners that poll write nothing. Then it locks, and counts in the *next*
+-- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
+-- 60 rounds.
+
+-- ## the claim
+
+-- Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.
+create function private.is_requirement_met(p_version text, p_part text) returns boolean
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_match pg_catalog.text[] := regexp_match(trim(p_part), '^(~>|==|>=|<=|!=|>|<|=)?\s*v?([0-9][0-9A-Za-z.+-]*)$');
+  v_have pg_catalog.text := private.version_key(p_version);
+  v_want pg_catalog.text := private.version_key(v_match[2]);
+  v_parts pg_catalog.text[] := string_to_array(v_match[2], '.');
+begin
+  return case v_match[1]
+    when '>=' then v_have collate "C" >= v_want
+    when '<=' then v_have collate "C" <= v_want
+    when '>' then v_have collate "C" > v_want
+    when '<' then v_have collate "C" < v_want
+    when '!=' then v_have <> v_want
+    -- ~> 1.10 lets the last part that is written grow, and no other.
+    when '~>' then v_have collate "C" >= v_want and (cardinality(v_parts) = 1
+      or starts_with(v_have, left(v_want, 10 * (least(cardinality(v_parts), 3) - 1))))
+    else v_have = v_want end;
+end;
+$$;
+
+-- Whether an engine's version is one that a module accepts: the same rules as the runner's own check.
+create function private.meets_requirement(p_version text, p_required text) returns boolean
+language sql immutable set search_path = '' as $$
+  -- A constraint that cannot be read here is left to the runner, which refuses it and explains why.
+  select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
+  from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
+$$;
+
+-- Names what an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
+-- engine_missing, engine_version or degraded.
+create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
+  if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
+    return 'cloud_missing';
   end if;
-  select l.org_id, exists (
-    -- From the few that nobody owns: a lane may have thousands of runners.
-    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
-    where w.org_id is null
-  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
-  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
-  if v_is_shared then
-    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  if p_lane.engine is not null and jsonb_typeof(p_offer.engines) = 'object' then
+    if not p_offer.engines ? p_lane.engine::pg_catalog.text then
+      return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
+        else 'engine_missing' end;
+    end if;
+    if p_lane.engine_version is not null then
+      -- In two steps: a query even when nothing is required would be most of a claim's cost for each runner.
+      -- One version, or a list of the installed ones.
+      if not exists (select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text)) as v
+        where private.meets_requirement(v, p_lane.engine_version)) then
+        return 'engine_version';
+      end if;
+    end if;
   end if;
+  return case when p_offer.is_degraded then 'degraded' end;
+end;
+$$;
+
+-- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs, or for all that are ready
+-- (100 at most), and one process more. Nobody waits for a ring: each heartbeat is answered with "there is work".
+create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs integer := least(100, coalesce(p_jobs, (
+    select count(*) from (
+      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 100) as q)));
+  v_lane private.lanes;
+  v_nearest smallint;
+  v_idle pg_catalog.record;
+begin
+  select * into v_lane from private.lanes as l where l.id = p_lane;
+  for v_idle in
+    select i.worker_id, i.instance_id, i.distance, i.free from private.first_choices(p_lane, 20 + v_jobs) as a
+    -- "offset 0": one after the other, and no further than the loop goes.
+    cross join lateral (
+      select * from private.lane_instances as i where i.lane_id = p_lane and i.worker_id = a.worker_id offset 0
+    ) as i
+    where i.is_willing and i.free > 0 and private.shortfall(v_lane, i.offer) is null
+  loop
+    -- One that is farther away would be refused.
+    exit when v_idle.distance > v_nearest;
+    perform private.wake('worker:' || v_idle.worker_id, 'wake', jsonb_build_object('instance', v_idle.instance_id));
+    exit when v_jobs < 1;
+    v_nearest := v_idle.distance;
+    v_jobs := v_jobs - v_idle.free;
+  end loop;
+end;
+$$;
+
+-- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
+create function private.ring_on(p_lanes integer[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.wake_lane(l.id) from private.ready_lanes as l
+  where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
 end;
 $$;
 
@@ -5647,7 +5960,7 @@ create function private.wake_lanes_of(p_worker uuid) returns void language plpgs
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
-  where lw.worker_id = p_worker limit 100;
+  where lw.worker_id = p_worker and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 100;
 end;
 $$;
 
@@ -5728,7 +6041,7 @@ begin
   set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
   where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
   if found then
-    perform private.wake_lane(v_lane);
+    perform private.wake_lane(v_lane, 1);
   end if;
 end;
 $$;
@@ -6008,10 +6321,11 @@ comment on table private.state_versions is 'Every version of every state; the ne
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
--- The serial of a module's state; 0 while it has none.
-create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
+-- The serial of a module's state; -1 while it has none, because 0 is a serial.
+create function private.state_serial(p_module uuid) returns bigint
+language plpgsql stable set search_path = '' as $$
 begin
-  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 
@@ -6074,7 +6388,8 @@ exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
   when statement_too_complex then
-    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.',
+      'No engine writes such a state.');
 end;
 $$;
 
@@ -6498,7 +6813,10 @@ create index output_grants_org_id_idx on public.output_grants (org_id);
 alter table public.output_grants enable row level security;
 grant select on public.output_grants to authenticated, service_role;
 create policy "Members see their organisation's grants of outputs" on public.output_grants
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = output_grants.module_id) and exists (
+      select from public.modules as m where m.id = output_grants.reader_id));
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
 comment on column public.output_grants.module_id is 'The module whose outputs are read.';
 comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
@@ -6688,7 +7006,9 @@ grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, k
   created_by_label, created_at, ended_at) on public.variables to authenticated;
 grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
@@ -6936,14 +7256,14 @@ comment on function private.set_variables is
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
--- A variable that counts now, of an organisation of the caller. The verb to ask for depends on it.
+-- A variable that counts now and that the caller may see. The verb to ask for depends on it.
 create function private.my_variable(p_variable bigint) returns public.variables
 language plpgsql stable set search_path = '' as $$
 declare
   v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
@@ -7025,8 +7345,10 @@ create trigger end_variables after update of deleted_at on public.modules
 
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
 begin
-  perform private.need('module.read', p_org, p_path);
+  v_seen := private.need_seen(p_org, p_path);
   if p_with_sealed then
     perform private.need('variable.write', p_org, p_path);
   end if;
@@ -7034,7 +7356,8 @@ begin
     select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
       else '{}' end order by v.path, v.kind, v.name)
     from public.variables as v
-    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)
+      and private.is_seen(p_org, v.path, v_seen)), '[]');
 end;
 $$;
 comment on function private.list_variables is
@@ -7083,13 +7406,14 @@ create function private.list_unused_variables(p_org uuid, p_days integer default
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   return coalesce((
     select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
     from public.variables as v
     cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
     where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and private.is_seen(p_org, v.path, v_seen)
       and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
 end;
 $$;
@@ -7129,8 +7453,9 @@ grant execute on function private.list_variable_users to authenticated;
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
     select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
@@ -7139,7 +7464,7 @@ begin
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
       from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
-      group by v.kind, v.name
+      where private.is_seen(p_org, v.path, v_seen) group by v.kind, v.name having min(r.place) = 1
     ) as given), '[]');
 end;
 $$;
@@ -7204,6 +7529,7 @@ create function private.given_variables(p_job bigint) returns jsonb language sql
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+    and (v.path is null or private.may_see(v.org_id, v.path))
 $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
@@ -7254,7 +7580,7 @@ create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) retur
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
-    m.path), 'Remove the binding first, or leave the value out.')
+    private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')
   from public.module_bindings as b join public.modules as m on m.id = b.producer_id
   where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
 end;
@@ -7283,7 +7609,10 @@ create index module_dependencies_org_id_idx on public.module_dependencies (org_i
 alter table public.module_dependencies enable row level security;
 grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_dependencies.consumer_id) and exists (
+      select from public.modules as m where m.id = module_dependencies.producer_id));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
@@ -7306,7 +7635,10 @@ create index module_bindings_org_id_idx on public.module_bindings (org_id);
 alter table public.module_bindings enable row level security;
 grant select on public.module_bindings to authenticated, service_role;
 create policy "Members see their organisation's bindings" on public.module_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_bindings.consumer_id) and exists (
+      select from public.modules as m where m.id = module_bindings.producer_id));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
 
@@ -7424,7 +7756,7 @@ begin
       where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
   end loop;
   perform private.fail('RY409', format('This would be a cycle: %s.', (
-      select string_agg(m.path, ' → ' order by c.place)
+      select string_agg(private.shown_path(p_org, m.path), ' → ' order by c.place)
       from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
       join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
 end;
@@ -7617,7 +7949,7 @@ create function private.refuse_consumers(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_consumers pg_catalog.text := (
-    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
 begin
   if v_consumers is not null then
@@ -7631,17 +7963,21 @@ $$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return (
-    with recursive edge as materialized (
-      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-        or d.consumer_id in (select private.modules_below(p_org, p_path))
-        or d.producer_id in (select private.modules_below(p_org, p_path)))
+    with recursive below as materialized (
+      select m.id from public.modules as m where m.org_id = p_org
+        and m.id in (select private.modules_below(p_org, p_path))
+        and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
+    ), edge as materialized (
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = '' and v_seen is null
+        or d.consumer_id in (select b.id from below as b) or d.producer_id in (select b.id from below as b))
     ), shown as materialized (
-      select m.id, m.path from public.modules as m where m.deleted_at is null and (
-        m.id in (select private.modules_below(p_org, p_path))
+      select m.id, m.path, v_seen is null or private.is_seen(p_org, m.path, v_seen) as is_seen
+      from public.modules as m where m.deleted_at is null and (m.id in (select b.id from below as b)
         or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
     ), step (id, step) as (
       select s.id, 1 from shown as s
@@ -7653,15 +7989,17 @@ begin
       select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
     )
     select jsonb_build_object('modules', coalesce((
-        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', private.shown_path(p_org, s.path), 'step', p.step,
           'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
-            where c.consumer_id = s.id)) order by p.step, s.path)
+            where c.consumer_id = s.id and s.is_seen)) order by p.step, s.path)
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
+          private.shown_path(p_org, c.path), 'producer', private.shown_path(p_org, p.path), 'cascades', e.cascades,
+          'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
-            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id
+              and private.is_seen(p_org, c.path, v_seen))) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
         join public.modules as p on p.id = e.producer_id), '[]'),
       'proposals', coalesce((
@@ -7669,7 +8007,7 @@ begin
           c.path, 'producer', p.path) order by c.path, p.path)
         from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
         join public.modules as p on p.id = r.producer_id and p.deleted_at is null
-        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+        where r.consumer_id in (select b.id from below as b) and private.is_seen(p_org, p.path, v_seen) and not exists (
           select from public.module_dependencies as d
           where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
@@ -7779,7 +8117,8 @@ $$;
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+  return (select format('Waits for %s: %s.', private.shown_path(p.org_id, p.path),
+    case when g.applied_commit is null then 'nothing was applied there'
       when p_commit is null then 'the commit of this one is not known'
       else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
     from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
@@ -8071,7 +8410,9 @@ create table public.job_log_chunks (
 alter table public.job_log_chunks enable row level security;
 grant select on public.job_log_chunks to authenticated, service_role;
 create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_log_chunks.job_id));
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
@@ -8324,8 +8665,8 @@ create table private.uploads (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   module_id uuid not null references public.modules (id) on delete cascade,
-  body bytea not null check (octet_length(body) between 1 and 26214400),
-  sha256 text not null,
+  body bytea check (octet_length(body) between 1 and 26214400),
+  sha256 text check ((sha256 is null) = (body is null)),
   created_by uuid,
   created_at timestamptz not null default now()
 );
@@ -8333,9 +8674,55 @@ create index uploads_org_id_idx on private.uploads (org_id, created_at);
 create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
-comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
+comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB. Null: it is still to come.';
 
-create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
+-- Refuses an upload that is not there, or not there any more.
+create function private.refuse_upload() returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
+end;
+$$;
+
+create function private.start_upload(p_module uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.plan');
+  v_id pg_catalog.uuid;
+begin
+  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
+  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
+    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  end if;
+  insert into private.uploads (org_id, module_id, created_by) values (v_module.org_id, p_module, private.caller_id())
+  returning id into v_id;
+  return jsonb_build_object('id', v_id);
+end;
+$$;
+comment on function private.start_upload is
+  'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function private.start_upload to authenticated;
+
+create function private.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_upload private.uploads;
+begin
+  select * into v_upload from private.uploads where id = p_upload and org_id in (select private.my_org_ids());
+  if v_upload.id is null then
+    perform private.refuse_upload();
+  end if;
+  perform private.need('job.plan', v_upload.org_id, m.path) from public.modules as m where m.id = v_upload.module_id;
+  return jsonb_build_object('id', p_upload, 'module_id', v_upload.module_id,
+    'is_complete', v_upload.body is not null);
+end;
+$$;
+comment on function private.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function private.upload_status to authenticated;
+
+create function private.upload_source(
+  p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'job.plan');
@@ -8343,12 +8730,12 @@ declare
   v_id pg_catalog.uuid;
 begin
   v_body := private.checked_bytes('upload', p_body_base64, p_sha256);
-  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
-  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
-    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  v_id := coalesce(p_upload, (private.start_upload(p_module) ->> 'id')::pg_catalog.uuid);
+  update private.uploads set body = v_body, sha256 = lower(p_sha256)
+  where id = v_id and module_id = v_module.id and body is null;
+  if not found then
+    perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.');
   end if;
-  insert into private.uploads (org_id, module_id, body, sha256, created_by)
-  values (v_module.org_id, p_module, v_body, lower(p_sha256), private.caller_id()) returning id into v_id;
   return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
   when check_violation or not_null_violation or invalid_parameter_value then
@@ -8360,23 +8747,23 @@ comment on function private.upload_source is
   'Operators.';
 grant execute on function private.upload_source to authenticated;
 
--- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
-end;
-$$;
-
 -- Refuses an upload of another module, and to do more than plan it.
-create function private.check_upload(p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid) returns void
+create function private.check_upload(
+  p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
+) returns void
 language plpgsql stable set search_path = '' as $$
 begin
+  if p_is_applied then
+    perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
+      'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
+    from public.modules as m where m.id = p_module and not m.can_apply_uploads;
+  end if;
   if p_type <> 'PLAN' then
     perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
       'Plan it; apply that plan where the module allows it (can_apply_uploads).');
   end if;
   if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module) then
+    and u.module_id = p_module and u.body is not null) then
     perform private.refuse_upload();
   end if;
 end;
@@ -8386,7 +8773,7 @@ $$;
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  with taken as (delete from private.uploads where id = p_upload returning body, sha256)
+  with taken as (delete from private.uploads where id = p_upload and body is not null returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
   -- Looked for before, and removed meanwhile because its hour was over.
@@ -8643,7 +9030,7 @@ create index git_connections_next_poll_at_idx on public.git_connections (next_po
 alter table public.git_connections enable row level security;
 grant select on public.git_connections to authenticated, service_role;
 create policy "Members see their organisation's repositories" on public.git_connections
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
@@ -8717,7 +9104,7 @@ create index git_deliveries_received_at_idx on public.git_deliveries (received_a
 alter table public.git_deliveries enable row level security;
 grant select on public.git_deliveries to authenticated, service_role;
 create policy "Members see what events of their repositories led to" on public.git_deliveries
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.delivery_id is
@@ -8763,7 +9150,9 @@ create index module_git_org_id_idx on public.module_git (org_id);
 alter table public.module_git enable row level security;
 grant select on public.module_git to authenticated, service_role;
 create policy "Members see how modules follow their repositories" on public.module_git
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_git.module_id));
 comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
 comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
@@ -9045,7 +9434,7 @@ create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_a
 alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
 comment on column public.pull_requests.allowed_commit is
@@ -9249,7 +9638,7 @@ begin
         'Wait until it is done, then change the state.');
     end if;
   end loop;
-  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
+  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) < 0 then
     perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path),
       'Bring it in, or apply first.');
   end if;
@@ -9359,8 +9748,9 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+      'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+      || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -9449,10 +9839,10 @@ begin
     order by j.job_id
     returning state_key, lane_id
   )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+  select array(select q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.wake_lane(l, count(*)::integer) from unnest(v_lanes) as l group by l order by l;
   perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;
@@ -9642,7 +10032,8 @@ begin
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
     end if;
     if p_options ? 'upload_id' then
-      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
+        coalesce(p_options -> 'auto_apply' = 'true', false));
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
@@ -9661,7 +10052,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
-    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
+    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
+      and private.shown_path(p_org, m.path) = m.path)));
 end;
 $$;
 
@@ -9845,6 +10237,9 @@ begin
     return;
   end if;
   perform private.need('organization.read', p_org);
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id = p_org
+      and not private.may_see(p_org, m.path));
   perform private.need(v_verb, p_org, m.path) from public.modules as m
   where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
 end;
@@ -9969,7 +10364,9 @@ create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
 alter table public.approvals enable row level security;
 grant select on public.approvals to authenticated, service_role;
 create policy "Members see their organisation's approvals" on public.approvals
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = approvals.job_id));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.decision is 'approve or reject.';
@@ -10037,8 +10434,21 @@ create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, ide
   is not null;
 alter table public.job_sets enable row level security;
 grant select on public.job_sets to authenticated, service_role;
+-- Whether the caller sees a set: its path and every module of it. A cascade has modules of other groups.
+create function private.is_seen_set(p_set uuid, p_seen text[]) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from public.job_sets as s where s.id = p_set
+    and private.is_seen(s.org_id, s.path, p_seen) and not exists (
+      select from private.set_members as m join public.modules as o on o.id = m.module_id
+      where m.set_id = p_set and not private.is_seen(o.org_id, o.path, p_seen)));
+end;
+$$;
+grant execute on function private.is_seen_set to authenticated;
 create policy "Members see their organisation's sets" on public.job_sets
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen_set(id, array(select private.my_prefixes())));
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
@@ -10196,7 +10606,8 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
 begin
-  select * into v_set from public.job_sets where id = p_set and org_id in (select private.my_org_ids());
+  select * into v_set from public.job_sets where id = p_set
+    and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
@@ -10217,14 +10628,16 @@ grant execute on function private.set_progress to authenticated;
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
   return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
     from (
     select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
+      and (v_seen is null or private.is_seen_set(s.id, v_seen))
     order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
 end;
 $$;
@@ -10582,7 +10995,7 @@ create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
 comment on column public.git_apps.number is 'GitHub''s number of the app.';
 create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
@@ -10705,7 +11118,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
 begin
-  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids('module.read'));
   if v_app.id is null then
     perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
   end if;
@@ -11020,7 +11433,9 @@ create index schedules_next_at_idx on public.schedules (next_at) where is_on;
 alter table public.schedules enable row level security;
 grant select on public.schedules to authenticated, service_role;
 create policy "Members see their organisation's schedules" on public.schedules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
@@ -11038,7 +11453,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need('schedule.read', p_org);
+  perform private.need('organization.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -11109,7 +11524,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need('schedule.write', p_org);
+  perform private.need_anywhere('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -11140,7 +11555,7 @@ declare
   v_schedule public.schedules;
 begin
   select * into v_schedule from public.schedules where id = p_schedule
-    and org_id in (select private.my_org_ids()) for update;
+    and private.may_see(org_id, path) for update;
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
@@ -11187,11 +11602,12 @@ grant execute on function private.remove_schedule to authenticated;
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path)))
+      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, v_seen)
     order by s.path, s.created_at limit 500) as s);
 end;
 $$;
@@ -11733,7 +12149,7 @@ create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, i
 alter table public.scaling_decisions enable row level security;
 grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
@@ -12003,7 +12419,7 @@ create unique index rollouts_running_idx on public.rollouts (org_id) where statu
 alter table public.rollouts enable row level security;
 grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
@@ -12065,7 +12481,7 @@ create table public.update_policies (
 alter table public.update_policies enable row level security;
 grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.update_policies is
   'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
@@ -12549,15 +12965,20 @@ create function private.my_connection(p_connection uuid, p_verb text) returns pu
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
+  v_seen pg_catalog.text[];
 begin
   perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
     and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
-  if v_connection.id is null then
+  v_seen := private.seen(v_connection.org_id);
+  if v_connection.id is null or v_seen is not null and not exists (
+    select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen)) then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
-  perform private.need(p_verb, v_connection.org_id);
+  if p_verb <> 'git.read' then
+    perform private.need(p_verb, v_connection.org_id);
+  end if;
   return v_connection;
 end;
 $$;
@@ -12893,7 +13314,7 @@ create index notification_rules_org_id_idx on public.notification_rules (org_id)
 alter table public.notification_rules enable row level security;
 grant select on public.notification_rules to authenticated, service_role;
 create policy "Members see their organisation's notification rules" on public.notification_rules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
 comment on column public.notification_rules.path is
   'The group or module that it is about; "" is the whole organisation.';
@@ -13324,7 +13745,7 @@ declare
   v_rule public.notification_rules;
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
@@ -13423,7 +13844,7 @@ declare
   v_delivery public.deliveries;
 begin
   select * into v_delivery from public.deliveries where id = p_delivery
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
@@ -13638,7 +14059,8 @@ begin
   perform private.lock_module_states(v_connection.org_id, array(select m.id
     from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+    where v_pull.planned ? m.id::pg_catalog.text and private.may_see(m.org_id, m.path)
+      and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
@@ -13702,7 +14124,7 @@ begin
       'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where p_module is null or m.id = p_module loop
+    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
@@ -14002,7 +14424,7 @@ declare
   v_git pg_catalog.jsonb;
 begin
   select * into v_connection from public.git_connections where id = p_connection
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_connection.id is null or p_number is not null and v_pull.number is null then
     perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
   end if;
@@ -14748,7 +15170,8 @@ begin
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
   v_is_held := not v_is_auto or v_is_locked or v_is_early;
-  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false))
+    or p_plan.payload #>> '{module,source_kind}' = 'upload' and not v_module.can_apply_uploads then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -14961,11 +15384,21 @@ begin
   update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
-    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
+    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase, 'since', p_error -> 'since'));
   update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
+$$;
+
+-- When an attempt last gave a sign of life; one that has reported nothing since it returned gave it before that.
+create function private.last_sign(p_job public.provision_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select (a.detail ->> 'since')::pg_catalog.timestamptz from public.job_events as r
+    join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
+    where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
+    p_job.updated_at)
 $$;
 
 -- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
@@ -14976,12 +15409,12 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
+  select * into v_job from public.provision_jobs where id = p_live.job_id;
   -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
-    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
+    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', private.last_sign(v_job),
       'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
-  select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
@@ -15310,7 +15743,9 @@ begin
   -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
   -- keys again.
   if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
-    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+    update public.provision_jobs set last_log_seq = coalesce(v_last, last_log_seq),
+      plan_summary = coalesce(p_plan_summary, plan_summary)
+    where id = p_job;
   end if;
   if v_missing <> '[]' then
     return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
@@ -15735,17 +16170,19 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid) returns table (user_id uuid, job_id bigint, type public.job_type)
+create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
+returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and (p_modules is null or j.module_id = any (p_modules))
     and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
-  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -15872,7 +16309,9 @@ create index job_comments_org_id_idx on public.job_comments (org_id);
 alter table public.job_comments enable row level security;
 grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_comments.job_id));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
@@ -15985,7 +16424,8 @@ declare
   v_rollout public.rollouts;
   v_job bigint;
 begin
-  select * into v_rollout from public.rollouts where id = p_rollout and org_id in (select private.my_org_ids());
+  select * into v_rollout from public.rollouts where id = p_rollout
+    and org_id in (select private.my_org_ids('module.read'));
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;
@@ -16088,6 +16528,7 @@ begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
+  perform private.refuse_others_lock(p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
   end if;
@@ -16270,9 +16711,9 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  perform private.need('module.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey';
+    and j.payload ? 'survey' and private.may_see(p_org, j.module_path);
   if v_job.id is null then
     perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
   end if;
@@ -17180,7 +17621,8 @@ create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
 alter table public.git_logins enable row level security;
 grant select on public.git_logins to authenticated, service_role;
 create policy "Members see who is linked to which login" on public.git_logins
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
 comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.account_id is
@@ -17293,7 +17735,7 @@ declare
   v_code pg_catalog.text := substr(replace(gen_random_uuid()::pg_catalog.text, '-', ''), 1, 16);
   v_code_row private.git_link_codes;
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
   values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
     encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')
@@ -17346,7 +17788,7 @@ declare
   v_host pg_catalog.text := lower(trim(p_host));
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
     and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
@@ -17357,7 +17799,7 @@ begin
   end if;
   perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
-  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  perform private.wake_org(p_org, 'git_logins', v_link.user_id::pg_catalog.text);
   return to_jsonb(v_link);
 end;
 $$;
@@ -17408,7 +17850,8 @@ create function private.commanded_modules(
 language plpgsql stable set search_path = '' as $$
 begin
   return query select m.* from private.modules_of_connection(p_connection) as m
-  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  where private.may_see(m.org_id, m.path)
+    and (m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text);
   if not found and p_path is not null then
     perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
       'Write its whole path, such as platform/network.');
@@ -17917,71 +18360,6 @@ $$;
 
 -- ==================== schemas/claim.sql
 
--- The claim: exactly one runner gets a job, and it is the right one. lane_workers already holds the rules that change
--- rarely. The claim checks the rest: the runner is open, it has a free slot, and no nearer runner is available for the
--- lane. A read-only look comes first, so idle runners that poll write nothing. Then it locks, and counts in the *next*
--- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
--- 60 rounds.
-
--- ## the claim
-
--- Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.
-create function private.is_requirement_met(p_version text, p_part text) returns boolean
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_match pg_catalog.text[] := regexp_match(trim(p_part), '^(~>|==|>=|<=|!=|>|<|=)?\s*v?([0-9][0-9A-Za-z.+-]*)$');
-  v_have pg_catalog.text := private.version_key(p_version);
-  v_want pg_catalog.text := private.version_key(v_match[2]);
-  v_parts pg_catalog.text[] := string_to_array(v_match[2], '.');
-begin
-  return case v_match[1]
-    when '>=' then v_have collate "C" >= v_want
-    when '<=' then v_have collate "C" <= v_want
-    when '>' then v_have collate "C" > v_want
-    when '<' then v_have collate "C" < v_want
-    when '!=' then v_have <> v_want
-    -- ~> 1.10 lets the last part that is written grow, and no other.
-    when '~>' then v_have collate "C" >= v_want and (cardinality(v_parts) = 1
-      or starts_with(v_have, left(v_want, 10 * (least(cardinality(v_parts), 3) - 1))))
-    else v_have = v_want end;
-end;
-$$;
-
--- Whether an engine's version is one that a module accepts: the same rules as the runner's own check.
-create function private.meets_requirement(p_version text, p_required text) returns boolean
-language sql immutable set search_path = '' as $$
-  -- A constraint that cannot be read here is left to the runner, which refuses it and explains why.
-  select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
-  from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
-$$;
-
--- Names what an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
--- engine_missing, engine_version or degraded.
-create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
-language plpgsql immutable set search_path = '' as $$
-begin
-  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
-  if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
-    return 'cloud_missing';
-  end if;
-  if p_lane.engine is not null and jsonb_typeof(p_offer.engines) = 'object' then
-    if not p_offer.engines ? p_lane.engine::pg_catalog.text then
-      return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
-        else 'engine_missing' end;
-    end if;
-    if p_lane.engine_version is not null then
-      -- In two steps: a query even when nothing is required would be most of a claim's cost for each runner.
-      -- One version, or a list of the installed ones.
-      if not exists (select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
-        || (p_offer.engines -> p_lane.engine::pg_catalog.text)) as v
-        where private.meets_requirement(v, p_lane.engine_version)) then
-        return 'engine_version';
-      end if;
-    end if;
-  end if;
-  return case when p_offer.is_degraded then 'degraded' end;
-end;
-$$;
 
 create view private.preferred_runners as
 select
@@ -18216,6 +18594,9 @@ begin
   end if;
   if v_lanes <> '{}' then
     v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
+    if cardinality(v_jobs) = least(p_slots, v_self.free) then
+      perform private.ring_on(v_lanes);
+    end if;
   end if;
   return json_build_object('jobs', case when v_jobs <> '{}' then private.record_claims(v_runner, v_self.name, v_jobs)
     else private.claimed_json(v_runner.instance_id, p_request_id) end);
@@ -18304,7 +18685,9 @@ create table public.job_identities (
 alter table public.job_identities enable row level security;
 grant select on public.job_identities to authenticated, service_role;
 create policy "Members see their organisation's job identities" on public.job_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.job_identities is
   'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
 comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
@@ -18328,7 +18711,7 @@ create table public.identity_subjects (
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
 create policy "Members see how their organisation's subjects are made" on public.identity_subjects
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
 comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
@@ -18401,7 +18784,7 @@ declare
   v_identity public.job_identities;
 begin
   select * into v_identity from public.job_identities
-  where id = p_job_identity and org_id in (select private.my_org_ids());
+  where id = p_job_identity and private.may_see(org_id, path);
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
@@ -18718,7 +19101,8 @@ begin
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
       from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
-        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i
+      where private.may_see(v_module.org_id, i.path)), '[]'));
 end;
 $$;
 comment on function private.preview_identities is
@@ -18979,6 +19363,7 @@ declare
   v_words pg_catalog.text[];
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
+  v_workers pg_catalog.uuid[];
 begin
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
@@ -18990,10 +19375,14 @@ begin
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
-  v_ahead := private.jobs_ahead(v_lane, v_live);
+  -- A place in line would count the jobs of others.
+  v_workers := private.seen_workers(v_job.org_id);
+  v_ahead := case when private.seen(v_job.org_id) is null then private.jobs_ahead(v_lane, v_live) end;
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
+    where v_workers is null or v.worker_id = any (v_workers)
+      or v.worker_id in (select w.id from public.workers as w where w.is_shared)
   ), reason as materialized (
     select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
@@ -19059,6 +19448,223 @@ comment on function private.explain_set is
   'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;
 
+-- ==================== schemas/terminal.sql
+
+-- Terraform and OpenTofu with `cloud {}`: what the edge function `terraform` cannot read with other calls. A workspace
+-- `a.b.c` is the module `a/b/c`, a tag is the name of a group on that path, a project is a group, and a run is a plan
+-- with the apply that follows it, under the plan's id. Whatever a terminal does, it does with the calls of the page.
+
+-- ## workspaces
+
+-- A module as the terminals see it, with what the caller may do there.
+create function private.terminal_workspace(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
+    'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
+    'has_state', exists (select from private.states as s where s.module_id = p_module.id),
+    'lock', (select jsonb_build_object('label', l.user_label, 'reason', l.reason) from public.module_locks as l
+      where l.module_id = p_module.id),
+    'run_id', (select case when j.type = 'PLAN' then j.id else j.plan_job_id end from private.live_jobs as q
+      join public.provision_jobs as j on j.id = q.job_id and j.module_id = p_module.id
+      where q.state_key = p_module.id and q.stage <> 'WAITING' limit 1),
+    'verbs', array(select v.verb from private.verbs as v
+      where private.is_allowed(v.verb, p_module.org_id, p_module.path)))
+$$;
+
+create function private.terminal_workspaces(
+  p_slug text, p_path text default null, p_module uuid default null, p_search text default '',
+  p_tags text[] default '{}', p_group uuid default null, p_page integer default 1
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+  v_found pg_catalog.uuid[];
+  v_page integer := least(greatest(p_page, 1), 10000);
+begin
+  select o.* into v_org from public.organizations as o
+  where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null
+    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null));
+  perform private.need('organization.read', v_org.id);
+  v_found := array(
+    select m.id from public.modules as m
+    where m.org_id = v_org.id and m.deleted_at is null and m.path = coalesce(p_path, m.path)
+      and m.id = coalesce(p_module, m.id) and position(lower(p_search) in replace(m.path, '/', '.')) > 0
+      and string_to_array(m.group_path, '/') @> p_tags
+      and (p_group is null or private.is_at_or_below(m.group_path, (select g.path from public.groups as g
+        where g.id = p_group and g.org_id = v_org.id)))
+    order by m.path);
+  return jsonb_build_object(
+    'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
+    'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
+      from public.groups as g where g.org_id = v_org.id and p_path = ''),
+    'total', cardinality(v_found), 'workspaces', coalesce((
+      select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
+      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
+end;
+$$;
+comment on function private.terminal_workspaces is
+  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, '
+  'names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function private.terminal_workspaces to authenticated;
+
+-- ## runs
+
+-- The newest apply of a plan.
+create function private.apply_of(p_plan bigint) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j where j.plan_job_id = p_plan order by j.id desc limit 1
+$$;
+
+-- Why the caller cannot apply a finished plan that nobody has applied, in words; null where nothing is in the way.
+create function private.apply_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.need('job.apply', p_plan.org_id, p_plan.module_path);
+  perform private.check_saved_plan(p_plan.org_id, 'APPLY', p_plan.module_id, p_plan.id);
+  perform private.refuse_locked_modules(array[p_plan.module_id], p_plan.id);
+  return null;
+exception
+  when others then
+    if not starts_with(sqlstate, 'RY') then
+      raise;
+    end if;
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return sqlerrm || ' ' || v_hint;
+end;
+$$;
+
+-- A plan that the caller may read.
+create function private.my_run(p_run bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+begin
+  select * into v_plan from public.provision_jobs
+  where id = p_run and type = 'PLAN' and org_id in (select private.my_org_ids());
+  if v_plan.id is null then
+    perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.');
+  end if;
+  perform private.need('job.read', v_plan.org_id, v_plan.module_path);
+  return v_plan;
+end;
+$$;
+
+-- A plan and its apply as a terminal sees them.
+create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', p_plan.id, 'number', p_plan.number, 'module_id', p_plan.module_id,
+    'status', p_plan.status, 'apply_status', a.status, 'apply_id', a.id, 'is_confirmation',
+    coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
+    'created_at', p_plan.created_at, 'summary', p_plan.plan_summary, 'options', p_plan.payload -> 'options',
+    'has_changes', coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false),
+    'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
+      then private.apply_problem(p_plan) end,
+    'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
+    'may_cancel', private.is_allowed('job.cancel', p_plan.org_id, p_plan.module_path))
+  from (select (private.apply_of(p_plan.id)).*) as a
+$$;
+
+create function private.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return private.run_row(private.my_run(p_run), true);
+end;
+$$;
+comment on function private.terminal_run is
+  'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function private.terminal_run to authenticated;
+
+create function private.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.read');
+begin
+  return (
+    select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
+      select * from public.provision_jobs where module_id = v_module.id and type = 'PLAN'
+      order by id desc limit 20) as j);
+end;
+$$;
+comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function private.terminal_runs to authenticated;
+
+-- ## logs
+
+-- What stands before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
+-- that a reader can go on where it was.
+create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
+language sql stable set search_path = '' as $$
+  select format(E'Run %s\n%s\n\n', p_job.number, p_url)
+    || case when p_job.approvals_required > 0
+        then format(E'Needs %s more %s: open %s\n', p_job.approvals_required,
+          case p_job.approvals_required when 1 then 'approval' else 'approvals' end, p_url)
+      when p_job.needs_confirmation then format(E'Needs a confirmation: open %s\n', p_url) else '' end
+    || coalesce((
+      select string_agg(case a.decision when 'reject' then format(E'Rejected by %s. %s\n', a.user_label, a.comment)
+        when 'approve' then format(E'Approved by %s.%s\n', a.user_label,
+          case when p_job.approvals_required > a.place and not a.is_override
+          then format(' Needs %s more: open %s', p_job.approvals_required - a.place, p_url) else '' end) end, ''
+        order by a.place)
+      from (select r.*, row_number() over (order by r.created_at) as place from public.approvals as r
+        where r.job_id = p_job.id) as a), '')
+$$;
+
+-- What stands behind a plan's log: what an apply of it needs, or why there can be none.
+create function private.plan_words(p_plan public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
+    when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)
+    when m.approvals_required > 0 then format(E'\nAn apply of this plan needs %s %s.\n', m.approvals_required,
+      case m.approvals_required when 1 then 'approval' else 'approvals' end)
+    else '' end
+  from public.modules as m
+  cross join lateral (select case when (private.apply_of(p_plan.id)).id is null
+    then private.apply_problem(p_plan) end as problem) as p
+  where m.id = p_plan.module_id
+$$;
+
+create function private.terminal_log(
+  p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer
+) returns text
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_job public.provision_jobs := private.my_run(p_run);
+  v_is_over boolean;
+  v_from bigint := least(p_offset, 1000000000000);
+begin
+  if p_is_apply then
+    v_job := private.apply_of(p_run);
+  end if;
+  v_is_over := v_job.status in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION');
+  return (
+    with part as (
+      select 0 as place, 0 as seq, case when v_job.id is null then '\x' else '\x02'::pg_catalog.bytea
+        || convert_to(case when p_is_apply then private.apply_words(v_job, p_url)
+          else format(E'Run %s: %s\n\n', v_job.number, p_url) end, 'UTF8') end as body
+      union all
+      select c.attempt, c.seq, convert_to(c.body, 'UTF8') from public.job_log_chunks as c
+      where c.job_id = v_job.id and not c.is_late
+        and c.log_day between v_job.created_at::pg_catalog.date and v_job.log_day
+      union all
+      select 2147483647, 0, convert_to(case when p_is_apply then '' else private.plan_words(v_job) end, 'UTF8')
+        || '\x03'::pg_catalog.bytea where v_is_over
+    ), placed as (
+      select p.*, sum(octet_length(p.body)) over (order by p.place, p.seq) - octet_length(p.body) as start
+      from part as p
+    )
+    select translate(encode(coalesce(string_agg(substring(p.body
+      from greatest(v_from - p.start, 0)::integer + 1 for greatest(p_limit - greatest(p.start - v_from, 0), 0)
+      ::integer), '' order by p.place, p.seq), ''), 'base64'), chr(10), '')
+    from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
+end;
+$$;
+comment on function private.terminal_log is
+  'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
+  'once it is over. Members.';
+grant execute on function private.terminal_log to authenticated;
+
 -- ==================== schemas/figures.sql
 
 -- Numbers that change too often to be rows, one call per organisation every few seconds; and statistics: queue wait,
@@ -19068,47 +19674,54 @@ grant execute on function private.explain_set to authenticated;
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
-create function private.fleet_counts(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
+returns jsonb
+language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
       join public.workers as w on w.id = i.worker_id
-      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
+      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null
+        and (p_modules is null or q.job_id in (
+          select j.id from public.provision_jobs as j where j.module_id = any (p_modules)))),
     'capacity', (
       select coalesce(sum(i.capacity), 0) from public.workers as w
         join private.instance_liveness as i on i.worker_id = w.id
-      where w.org_id = p_org and w.removed_at is null and i.is_fresh),
+      where w.org_id = p_org and w.removed_at is null and i.is_fresh and (p_workers is null or w.id = any (p_workers))),
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
         'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE',
           count(*) filter (where w.status = 'OFFLINE'))
-      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+        and (p_workers is null or w.is_shared or w.id = any (p_workers))),
     'jobs', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select j.status, count(*) as n from public.provision_jobs as j
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
-          'NEEDS_ATTENTION') group by j.status
+          'NEEDS_ATTENTION') and (p_modules is null or j.module_id = any (p_modules)) group by j.status
       ) as c),
     'waits_for_others', (
       select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') from (
-        select o.user_id, count(*) as n from private.waits_for_others(p_org) as o group by o.user_id) as c))
+        select o.user_id, count(*) as n from private.waits_for_others(p_org, p_modules) as o
+        group by o.user_id) as c))
 $$;
 
 create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
+  v_modules pg_catalog.uuid[] := private.need_modules(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
-      and w.removed_at is null
+      and w.removed_at is null and (v_workers is null or w.is_shared or w.id = any (v_workers))
       order by w.created_at, w.id limit 1000);
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org, v_modules, v_workers),
     'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
@@ -19118,7 +19731,8 @@ begin
           i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
         from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
     from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
-    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
+    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))));
 end;
 $$;
 comment on function private.fleet_overview is
@@ -19243,7 +19857,7 @@ declare
     '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -19339,7 +19953,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00') + interval '1 hour';
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   return (
     select jsonb_build_object(
       'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.p50, 'p95', s.p95) order by x.hour),
@@ -19388,7 +20002,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;
@@ -19592,13 +20206,14 @@ $$;
 -- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[], p_seen uuid[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
   -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
   -- jobs by an index.
-  v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
+  v_modules pg_catalog.uuid[] := case when p_pattern is null
+    and num_nulls(p_module, p_worker, p_set) = 3 then p_seen when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
@@ -19610,10 +20225,12 @@ begin
   return query select j.id, j.status from public.provision_jobs as j
   where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
       or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_seen is null or j.module_id = any (p_seen))
     and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
-    -- A runner's list has each of its jobs: another runner may have applied what it planned.
-    and (p_worker is not null or not j.is_followed)
+    -- A run is one; a runner's list has a plan of its own only where another runner has the apply.
+    and (not j.is_followed or p_worker is not null and not exists (
+      select from public.provision_jobs as a where a.plan_job_id = j.id and a.worker_id = p_worker))
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
 $$;
@@ -19646,8 +20263,8 @@ declare
   v_hidden bigint[] := '{}';
   v_found bigint[];
   v_others pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in', 'needs'],
     p_sort, array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -19655,12 +20272,13 @@ begin
     where v_types = '{}' or t::pg_catalog.text = any (v_types));
   v_member := p_filters ->> 'needs';
   if v_member is not null then
-    v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
+    v_hidden := array(select o.job_id from private.waits_for_others(p_org, v_seen) as o
+      where o.user_id = v_member);
     -- Nothing needs a member who may only read.
     v_statuses := array(select s from unnest(v_statuses) as s
       where private.may_anywhere('job.approve', p_org, v_member));
   end if;
-  if v_pattern is null
+  if v_pattern is null and v_seen is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
@@ -19678,7 +20296,7 @@ begin
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
         (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
-        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types, v_seen) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -19693,7 +20311,7 @@ begin
     into v_counts, v_shown, v_found;
   end if;
   select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') into v_others from (
-    select o.user_id, count(*) as n from private.waits_for_others(p_org) as o
+    select o.user_id, count(*) as n from private.waits_for_others(p_org, v_seen) as o
     where o.type = any (v_listed) and (v_found is null or o.job_id = any (v_found)) group by o.user_id) as c;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
@@ -19722,9 +20340,9 @@ grant execute on function private.list_jobs to authenticated;
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number);
+    where j.org_id = p_org and j.number = p_number and private.may_see(p_org, j.module_path));
 end;
 $$;
 comment on function private.job_by_number is
@@ -19774,8 +20392,9 @@ declare
   v_job public.provision_jobs;
   v_has_module boolean;
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and private.may_see(p_org, j.module_path)
   order by j.id desc limit 1;
   if v_job.id is null then
     return null;
@@ -19807,31 +20426,36 @@ create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('runner.read', p_org);
-  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org);
+  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org
+    and (v_workers is null or w.id = any (v_workers)));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return jsonb_build_object(
-    'instances', (select coalesce(jsonb_agg(to_jsonb(i) order by i.updated_at desc), '[]') from (
+    'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
+        - 'last_error' end order by i.updated_at desc), '[]') from (
       select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
       limit 50) as i),
     'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
-      select * from public.worker_events as e where e.worker_id = p_worker order by e.id desc limit 12) as e),
+      select * from public.worker_events as e where e.worker_id = p_worker and v_seen is null
+      order by e.id desc limit 12) as e),
     'registered', (select to_jsonb(e) from public.worker_events as e
-      where e.worker_id = p_worker and e.event = 'registered' order by e.id limit 1),
+      where e.worker_id = p_worker and v_seen is null and e.event = 'registered' order by e.id limit 1),
     'service_account', (select a.name from public.service_accounts as a
-      where a.id = v_worker.service_account_id and a.org_id = p_org),
+      where a.id = v_worker.service_account_id and a.org_id = p_org and v_seen is null),
     'assignments', (select coalesce(jsonb_agg(jsonb_build_object('path', a.path,
         'is_module', not exists (select from public.groups as g where g.org_id = p_org and g.path = a.path)
           and exists (select from public.modules as m where m.org_id = p_org and m.path = a.path
             and m.deleted_at is null),
         'modules', (select count(*) from public.modules as m where m.org_id = p_org and m.deleted_at is null
           and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
-      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org),
+      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org
+        and private.is_seen(p_org, a.path, v_seen)),
     'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
-      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org
+      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org and v_seen is null
       order by d.id desc limit 10) as d),
     'history', private.worker_history(p_worker));
 end;
@@ -19892,7 +20516,8 @@ begin
     'resources', private.state_resources(p_module),
     'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
     'evidence', private.lock_evidence(p_module),
-    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path',
+          private.shown_path(p_org, m.path), 'since', g.created_at)
         order by m.path), '[]')
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
@@ -19914,13 +20539,14 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
+      and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
       and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
       and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
@@ -19933,7 +20559,7 @@ begin
   select jsonb_build_object(
     'total', (select count(*) from found),
     'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
-      and d.deleted_at is null),
+      and d.deleted_at is null and (v_seen is null or private.is_seen(p_org, d.path, v_seen))),
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
@@ -20061,12 +20687,15 @@ create function private.runner_facets(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
+  v_workers pg_catalog.uuid[];
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
     from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
+    where v_workers is null or w.is_shared or w.id = any (v_workers)
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all
@@ -20127,9 +20756,11 @@ declare
   v_regions pg_catalog.text[] := private.text_list(p_filters -> 'region');
   v_health pg_catalog.text[] := private.text_list(p_filters -> 'health');
   v_ids pg_catalog.uuid[];
+  v_workers pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -20141,6 +20772,7 @@ begin
   with found as materialized (
     select w.id, w.is_shared, lower(w.name) as name, w.status, w.created_at from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (v_ids is null or w.id = any (v_ids))
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))
       and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
       and w.labels @> v_labels
       and (v_versions = '{}' or w.version = any (v_versions))
@@ -20215,7 +20847,7 @@ grant execute on function private.rollout_progress to authenticated;
 -- Events of jobs that are meant, newest first, among the newest p_most of that time.
 create function private.job_events_about(
   p_org uuid, p_pattern text, p_filters jsonb, p_workers uuid[], p_since timestamptz, p_until timestamptz, p_most
-  integer
+  integer, p_seen uuid[]
 ) returns table (
   kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
   integer, to_status public.job_status
@@ -20230,6 +20862,7 @@ language sql stable set search_path = '' as $$
       and (p_filters ->> 'job' is null or j.job_id = any (array(
         select k.id from public.provision_jobs as k where k.org_id = p_org
           and k.number = (p_filters ->> 'job')::bigint)))
+      and (p_seen is null or j.job_id in (select k.id from public.provision_jobs as k where k.module_id = any (p_seen)))
     order by j.at desc, j.id desc limit p_most
   ) as e
   where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
@@ -20276,8 +20909,8 @@ declare
   v_until pg_catalog.timestamptz;
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
@@ -20294,11 +20927,12 @@ begin
     v_most := p_offset + p_limit + 1;
   end if;
   with found as (
-    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as j
+    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most,
+        v_seen) as j
       where v_kinds = '{}' or 'job' = any (v_kinds) limit p_offset + p_limit + 1)
     union all
     (select * from private.runner_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as r
-      where v_kinds = '{}' or 'runner' = any (v_kinds) limit p_offset + p_limit + 1)
+      where v_seen is null and (v_kinds = '{}' or 'runner' = any (v_kinds)) limit p_offset + p_limit + 1)
   ), shown as (
     select f.* from found as f order by f.at desc, f.kind, f.id desc limit p_limit + 1 offset p_offset
   )
@@ -20369,20 +21003,19 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('git.read', p_org);
-  perform private.need('schedule.read', p_org);
   perform private.check_page(p_filters, array['kind'], 'path', array['path'], p_limit, p_offset);
   with found as materialized (
     select k.kind, m.path, m.id, m.created_at, c.id as connection_id from public.git_connections as c
     join public.modules as m on m.org_id = c.org_id and m.deleted_at is null and m.source_kind = 'git'
       and private.repository_key(m.source ->> 'url') = c.repository
     cross join unnest(array['push', 'pull_request']) as k (kind)
-    where c.org_id = p_org and c.removed_at is null
+    where c.org_id = p_org and c.removed_at is null and private.is_seen(p_org, m.path, v_seen)
       and (v_pattern is null or m.path ilike v_pattern or c.repository ilike v_pattern)
     union all
     select 'schedule', s.path, s.id, s.created_at, null from public.schedules as s
-    where s.org_id = p_org and (v_pattern is null or s.path ilike v_pattern)
+    where s.org_id = p_org and private.is_seen(p_org, s.path, v_seen) and (v_pattern is null or s.path ilike v_pattern)
   ), shown as materialized (
     select f.*, coalesce(g.seen_branch, g.branch, m.source ->> 'ref') as branch from (
       select * from found as f where v_kinds = '{}' or f.kind = any (v_kinds)
@@ -20598,7 +21231,7 @@ begin
       -- It keeps its place: older than the jobs that became ready meanwhile.
       update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
       where q.job_id = v_live.job_id;
-      perform private.wake_lane(v_lane);
+      perform private.wake_lane(v_lane, 1);
       v_count := v_count + 1;
     exception
       when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
@@ -21070,7 +21703,7 @@ $$;
 
 -- ## who may listen
 
--- Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.
+-- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -21083,7 +21716,7 @@ begin
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
       and (s.expires_at is null or s.expires_at > now())
-      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
+      and p_topic = 'worker:' || w.id
   );
 end;
 $$;
@@ -21249,9 +21882,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.create_team
 comment on function public.create_team is 'Creates a team without members. Admins.';
 grant execute on function public.create_team to authenticated;
 
-create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed);\nend\n';
-comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+create function public.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed, p_role);\nend\n';
+comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function public.decide_device_login to authenticated;
 
 create function public.delete_group(p_group uuid) returns jsonb
@@ -21291,7 +21924,7 @@ grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
-comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
@@ -21586,7 +22219,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -21954,8 +22587,8 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
-create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);\nend\n';
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text, p_callback jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address, p_callback);\nend\n';
 comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
@@ -21968,6 +22601,11 @@ create function public.start_set(p_org uuid, p_type public.job_type, p_path text
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_set(p_org, p_type, p_path, p_options);\nend\n';
 comment on function public.start_set is 'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
+
+create function public.start_upload(p_module uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_upload(p_module);\nend\n';
+comment on function public.start_upload is 'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function public.start_upload to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
@@ -22004,6 +22642,31 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device
 comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
+create function public.take_terminal_login(p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.take_terminal_login(p_code_hash, p_redirect_uri, p_challenge, p_token_hash, p_hint);\nend\n';
+comment on function public.take_terminal_login is 'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function public.take_terminal_login to service_role;
+
+create function public.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer) returns text
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_log(p_run, p_is_apply, p_url, p_offset, p_limit);\nend\n';
+comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over. Members.';
+grant execute on function public.terminal_log to authenticated;
+
+create function public.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_run(p_run);\nend\n';
+comment on function public.terminal_run is 'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function public.terminal_run to authenticated;
+
+create function public.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_runs(p_module);\nend\n';
+comment on function public.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function public.terminal_runs to authenticated;
+
+create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module uuid default null::uuid, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group uuid default null::uuid, p_page integer default 1) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_workspaces(p_slug, p_path, p_module, p_search, p_tags, p_group, p_page);\nend\n';
+comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function public.terminal_workspaces to authenticated;
+
 create function public.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
 comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
@@ -22019,9 +22682,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_
 comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
-create function public.unlock_module(p_module uuid) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module);\nend\n';
-comment on function public.unlock_module is 'Takes a member''s lock off a module. Operators.';
+create function public.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module, p_is_own);\nend\n';
+comment on function public.unlock_module is 'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
@@ -22079,10 +22742,15 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.update_work
 comment on function public.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker to authenticated;
 
-create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256);\nend\n';
+create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null::uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256, p_upload);\nend\n';
 comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
+
+create function public.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.upload_status(p_upload);\nend\n';
+comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function public.upload_status to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';

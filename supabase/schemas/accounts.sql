@@ -18,7 +18,7 @@ declare
   v_account public.service_accounts;
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;

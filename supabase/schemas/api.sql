@@ -124,9 +124,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.create_team
 comment on function public.create_team is 'Creates a team without members. Admins.';
 grant execute on function public.create_team to authenticated;
 
-create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed);\nend\n';
-comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+create function public.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed, p_role);\nend\n';
+comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function public.decide_device_login to authenticated;
 
 create function public.delete_group(p_group uuid) returns jsonb
@@ -166,7 +166,7 @@ grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
-comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
@@ -461,7 +461,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -829,8 +829,8 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
-create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);\nend\n';
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text, p_callback jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address, p_callback);\nend\n';
 comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
@@ -843,6 +843,11 @@ create function public.start_set(p_org uuid, p_type public.job_type, p_path text
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_set(p_org, p_type, p_path, p_options);\nend\n';
 comment on function public.start_set is 'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
+
+create function public.start_upload(p_module uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_upload(p_module);\nend\n';
+comment on function public.start_upload is 'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function public.start_upload to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
@@ -879,6 +884,31 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device
 comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
+create function public.take_terminal_login(p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.take_terminal_login(p_code_hash, p_redirect_uri, p_challenge, p_token_hash, p_hint);\nend\n';
+comment on function public.take_terminal_login is 'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function public.take_terminal_login to service_role;
+
+create function public.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer) returns text
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_log(p_run, p_is_apply, p_url, p_offset, p_limit);\nend\n';
+comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over. Members.';
+grant execute on function public.terminal_log to authenticated;
+
+create function public.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_run(p_run);\nend\n';
+comment on function public.terminal_run is 'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function public.terminal_run to authenticated;
+
+create function public.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_runs(p_module);\nend\n';
+comment on function public.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function public.terminal_runs to authenticated;
+
+create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module uuid default null::uuid, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group uuid default null::uuid, p_page integer default 1) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_workspaces(p_slug, p_path, p_module, p_search, p_tags, p_group, p_page);\nend\n';
+comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function public.terminal_workspaces to authenticated;
+
 create function public.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
 comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
@@ -894,9 +924,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_
 comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
-create function public.unlock_module(p_module uuid) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module);\nend\n';
-comment on function public.unlock_module is 'Takes a member''s lock off a module. Operators.';
+create function public.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module, p_is_own);\nend\n';
+comment on function public.unlock_module is 'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
@@ -954,10 +984,15 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.update_work
 comment on function public.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker to authenticated;
 
-create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256);\nend\n';
+create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null::uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256, p_upload);\nend\n';
 comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
+
+create function public.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.upload_status(p_upload);\nend\n';
+comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function public.upload_status to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';

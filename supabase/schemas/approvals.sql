@@ -17,7 +17,9 @@ create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
 alter table public.approvals enable row level security;
 grant select on public.approvals to authenticated, service_role;
 create policy "Members see their organisation's approvals" on public.approvals
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = approvals.job_id));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.decision is 'approve or reject.';

@@ -24,7 +24,7 @@ create unique index cloud_identities_name_idx on public.cloud_identities (org_id
 alter table public.cloud_identities enable row level security;
 grant select on public.cloud_identities to authenticated, service_role;
 create policy "Members see their organisation's cloud identities" on public.cloud_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.cloud_identities is
   'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
@@ -42,7 +42,7 @@ declare
   v_identity public.cloud_identities;
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;

@@ -19,7 +19,8 @@ create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
 alter table public.git_logins enable row level security;
 grant select on public.git_logins to authenticated, service_role;
 create policy "Members see who is linked to which login" on public.git_logins
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
 comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.account_id is
@@ -132,7 +133,7 @@ declare
   v_code pg_catalog.text := substr(replace(gen_random_uuid()::pg_catalog.text, '-', ''), 1, 16);
   v_code_row private.git_link_codes;
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
   values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
     encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')
@@ -185,7 +186,7 @@ declare
   v_host pg_catalog.text := lower(trim(p_host));
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
-  perform private.need('git.read', p_org);
+  perform private.need('organization.read', p_org);
   if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
     and l.login = v_login and l.user_id = private.caller_id()) then
     perform private.need('member.manage', p_org);
@@ -196,7 +197,7 @@ begin
   end if;
   perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
-  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  perform private.wake_org(p_org, 'git_logins', v_link.user_id::pg_catalog.text);
   return to_jsonb(v_link);
 end;
 $$;
@@ -247,7 +248,8 @@ create function private.commanded_modules(
 language plpgsql stable set search_path = '' as $$
 begin
   return query select m.* from private.modules_of_connection(p_connection) as m
-  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  where private.may_see(m.org_id, m.path)
+    and (m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text);
   if not found and p_path is not null then
     perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
       'Write its whole path, such as platform/network.');

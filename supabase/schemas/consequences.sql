@@ -363,7 +363,8 @@ begin
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
   v_is_held := not v_is_auto or v_is_locked or v_is_early;
-  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false))
+    or p_plan.payload #>> '{module,source_kind}' = 'upload' and not v_module.can_apply_uploads then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;

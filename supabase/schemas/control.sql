@@ -365,17 +365,19 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
-create function private.waits_for_others(p_org uuid) returns table (user_id uuid, job_id bigint, type public.job_type)
+create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
+returns table (user_id uuid, job_id bigint, type public.job_type)
 language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
     join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and (p_modules is null or j.module_id = any (p_modules))
     and not private.is_only_approver(p_org, j.module_path, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
-  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -502,7 +504,9 @@ create index job_comments_org_id_idx on public.job_comments (org_id);
 alter table public.job_comments enable row level security;
 grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_comments.job_id));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();

@@ -19,7 +19,10 @@ create index module_dependencies_org_id_idx on public.module_dependencies (org_i
 alter table public.module_dependencies enable row level security;
 grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_dependencies.consumer_id) and exists (
+      select from public.modules as m where m.id = module_dependencies.producer_id));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
@@ -42,7 +45,10 @@ create index module_bindings_org_id_idx on public.module_bindings (org_id);
 alter table public.module_bindings enable row level security;
 grant select on public.module_bindings to authenticated, service_role;
 create policy "Members see their organisation's bindings" on public.module_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_bindings.consumer_id) and exists (
+      select from public.modules as m where m.id = module_bindings.producer_id));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
 
@@ -160,7 +166,7 @@ begin
       where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
   end loop;
   perform private.fail('RY409', format('This would be a cycle: %s.', (
-      select string_agg(m.path, ' → ' order by c.place)
+      select string_agg(private.shown_path(p_org, m.path), ' → ' order by c.place)
       from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
       join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
 end;
@@ -353,7 +359,7 @@ create function private.refuse_consumers(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_consumers pg_catalog.text := (
-    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
 begin
   if v_consumers is not null then
@@ -367,17 +373,21 @@ $$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return (
-    with recursive edge as materialized (
-      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-        or d.consumer_id in (select private.modules_below(p_org, p_path))
-        or d.producer_id in (select private.modules_below(p_org, p_path)))
+    with recursive below as materialized (
+      select m.id from public.modules as m where m.org_id = p_org
+        and m.id in (select private.modules_below(p_org, p_path))
+        and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
+    ), edge as materialized (
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = '' and v_seen is null
+        or d.consumer_id in (select b.id from below as b) or d.producer_id in (select b.id from below as b))
     ), shown as materialized (
-      select m.id, m.path from public.modules as m where m.deleted_at is null and (
-        m.id in (select private.modules_below(p_org, p_path))
+      select m.id, m.path, v_seen is null or private.is_seen(p_org, m.path, v_seen) as is_seen
+      from public.modules as m where m.deleted_at is null and (m.id in (select b.id from below as b)
         or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
     ), step (id, step) as (
       select s.id, 1 from shown as s
@@ -389,15 +399,17 @@ begin
       select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
     )
     select jsonb_build_object('modules', coalesce((
-        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', private.shown_path(p_org, s.path), 'step', p.step,
           'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
-            where c.consumer_id = s.id)) order by p.step, s.path)
+            where c.consumer_id = s.id and s.is_seen)) order by p.step, s.path)
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
+          private.shown_path(p_org, c.path), 'producer', private.shown_path(p_org, p.path), 'cascades', e.cascades,
+          'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
-            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id
+              and private.is_seen(p_org, c.path, v_seen))) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
         join public.modules as p on p.id = e.producer_id), '[]'),
       'proposals', coalesce((
@@ -405,7 +417,7 @@ begin
           c.path, 'producer', p.path) order by c.path, p.path)
         from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
         join public.modules as p on p.id = r.producer_id and p.deleted_at is null
-        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+        where r.consumer_id in (select b.id from below as b) and private.is_seen(p_org, p.path, v_seen) and not exists (
           select from public.module_dependencies as d
           where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
@@ -515,7 +527,8 @@ $$;
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+  return (select format('Waits for %s: %s.', private.shown_path(p.org_id, p.path),
+    case when g.applied_commit is null then 'nothing was applied there'
       when p_commit is null then 'the commit of this one is not known'
       else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
     from public.module_dependencies as d join public.modules as p on p.id = d.producer_id

@@ -12,8 +12,9 @@ declare
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+      'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+      || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -102,10 +103,10 @@ begin
     order by j.job_id
     returning state_key, lane_id
   )
-  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+  select array(select q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
     array(select q.state_key from queued as q where q.lane_id is null)
   into v_lanes, v_waiting;
-  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.wake_lane(l, count(*)::integer) from unnest(v_lanes) as l group by l order by l;
   perform private.refresh_next(w) from unnest(v_waiting) as w;
 end;
 $$;
@@ -295,7 +296,8 @@ begin
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
     end if;
     if p_options ? 'upload_id' then
-      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
+        coalesce(p_options -> 'auto_apply' = 'true', false));
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
@@ -314,7 +316,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
-    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
+    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
+      and private.shown_path(p_org, m.path) = m.path)));
 end;
 $$;
 
@@ -498,6 +501,9 @@ begin
     return;
   end if;
   perform private.need('organization.read', p_org);
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id = p_org
+      and not private.may_see(p_org, m.path));
   perform private.need(v_verb, p_org, m.path) from public.modules as m
   where m.id = any (p_modules) and m.org_id = p_org and m.deleted_at is null;
 end;

@@ -250,6 +250,7 @@ declare
   v_words pg_catalog.text[];
   v_maintenance pg_catalog.jsonb;
   v_ahead integer;
+  v_workers pg_catalog.uuid[];
 begin
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
@@ -261,10 +262,14 @@ begin
   perform private.lock_routing(v_job.org_id, false);
   select * into v_live from private.live_jobs where job_id = p_job;
   select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
-  v_ahead := private.jobs_ahead(v_lane, v_live);
+  -- A place in line would count the jobs of others.
+  v_workers := private.seen_workers(v_job.org_id);
+  v_ahead := case when private.seen(v_job.org_id) is null then private.jobs_ahead(v_lane, v_live) end;
   -- The best few in words, all of them in numbers: a page can show ten of five thousand.
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
+    where v_workers is null or v.worker_id = any (v_workers)
+      or v.worker_id in (select w.id from public.workers as w where w.is_shared)
   ), reason as materialized (
     select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c

@@ -5,47 +5,54 @@
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
-create function private.fleet_counts(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
+create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
+returns jsonb
+language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
       join public.workers as w on w.id = i.worker_id
-      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
+      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null
+        and (p_modules is null or q.job_id in (
+          select j.id from public.provision_jobs as j where j.module_id = any (p_modules)))),
     'capacity', (
       select coalesce(sum(i.capacity), 0) from public.workers as w
         join private.instance_liveness as i on i.worker_id = w.id
-      where w.org_id = p_org and w.removed_at is null and i.is_fresh),
+      where w.org_id = p_org and w.removed_at is null and i.is_fresh and (p_workers is null or w.id = any (p_workers))),
     'workers', (
       select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
         'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE',
           count(*) filter (where w.status = 'OFFLINE'))
-      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
+        and (p_workers is null or w.is_shared or w.id = any (p_workers))),
     'jobs', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select j.status, count(*) as n from public.provision_jobs as j
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
-          'NEEDS_ATTENTION') group by j.status
+          'NEEDS_ATTENTION') and (p_modules is null or j.module_id = any (p_modules)) group by j.status
       ) as c),
     'waits_for_others', (
       select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') from (
-        select o.user_id, count(*) as n from private.waits_for_others(p_org) as o group by o.user_id) as c))
+        select o.user_id, count(*) as n from private.waits_for_others(p_org, p_modules) as o
+        group by o.user_id) as c))
 $$;
 
 create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
+  v_modules pg_catalog.uuid[] := private.need_modules(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
-      and w.removed_at is null
+      and w.removed_at is null and (v_workers is null or w.is_shared or w.id = any (v_workers))
       order by w.created_at, w.id limit 1000);
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org, v_modules, v_workers),
     'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
@@ -55,7 +62,8 @@ begin
           i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
         from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
     from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
-    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
+    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))));
 end;
 $$;
 comment on function private.fleet_overview is
@@ -180,7 +188,7 @@ declare
     '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
@@ -276,7 +284,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00') + interval '1 hour';
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   return (
     select jsonb_build_object(
       'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.p50, 'p95', s.p95) order by x.hour),
@@ -325,7 +333,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need('organization.read', p_org);
+  perform private.need('module.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;

@@ -55,11 +55,21 @@ begin
   update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
-    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
+    jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase, 'since', p_error -> 'since'));
   update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
+$$;
+
+-- When an attempt last gave a sign of life; one that has reported nothing since it returned gave it before that.
+create function private.last_sign(p_job public.provision_jobs) returns timestamptz
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select (a.detail ->> 'since')::pg_catalog.timestamptz from public.job_events as r
+    join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
+    where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
+    p_job.updated_at)
 $$;
 
 -- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
@@ -70,12 +80,12 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
+  select * into v_job from public.provision_jobs where id = p_live.job_id;
   -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
-    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
+    return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason, 'since', private.last_sign(v_job),
       'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
-  select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
@@ -404,7 +414,9 @@ begin
   -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
   -- keys again.
   if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
-    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+    update public.provision_jobs set last_log_seq = coalesce(v_last, last_log_seq),
+      plan_summary = coalesce(p_plan_summary, plan_summary)
+    where id = p_job;
   end if;
   if v_missing <> '[]' then
     return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);

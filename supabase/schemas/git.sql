@@ -38,7 +38,7 @@ create index git_connections_next_poll_at_idx on public.git_connections (next_po
 alter table public.git_connections enable row level security;
 grant select on public.git_connections to authenticated, service_role;
 create policy "Members see their organisation's repositories" on public.git_connections
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
@@ -112,7 +112,7 @@ create index git_deliveries_received_at_idx on public.git_deliveries (received_a
 alter table public.git_deliveries enable row level security;
 grant select on public.git_deliveries to authenticated, service_role;
 create policy "Members see what events of their repositories led to" on public.git_deliveries
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.delivery_id is
@@ -158,7 +158,9 @@ create index module_git_org_id_idx on public.module_git (org_id);
 alter table public.module_git enable row level security;
 grant select on public.module_git to authenticated, service_role;
 create policy "Members see how modules follow their repositories" on public.module_git
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_git.module_id));
 comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
 comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';

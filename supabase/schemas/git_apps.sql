@@ -22,7 +22,7 @@ create unique index git_apps_number_idx on public.git_apps (api_url, number);
 alter table public.git_apps enable row level security;
 grant select on public.git_apps to authenticated, service_role;
 create policy "Members see their organisation's GitHub Apps" on public.git_apps
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
 comment on column public.git_apps.number is 'GitHub''s number of the app.';
 create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
@@ -145,7 +145,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
 begin
-  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids('module.read'));
   if v_app.id is null then
     perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
   end if;

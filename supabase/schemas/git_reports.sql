@@ -275,7 +275,7 @@ declare
   v_git pg_catalog.jsonb;
 begin
   select * into v_connection from public.git_connections where id = p_connection
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_connection.id is null or p_number is not null and v_pull.number is null then
     perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
   end if;

@@ -37,7 +37,9 @@ create table public.job_identities (
 alter table public.job_identities enable row level security;
 grant select on public.job_identities to authenticated, service_role;
 create policy "Members see their organisation's job identities" on public.job_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.job_identities is
   'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
 comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
@@ -61,7 +63,7 @@ create table public.identity_subjects (
 alter table public.identity_subjects enable row level security;
 grant select on public.identity_subjects to authenticated, service_role;
 create policy "Members see how their organisation's subjects are made" on public.identity_subjects
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
 comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
@@ -134,7 +136,7 @@ declare
   v_identity public.job_identities;
 begin
   select * into v_identity from public.job_identities
-  where id = p_job_identity and org_id in (select private.my_org_ids());
+  where id = p_job_identity and private.may_see(org_id, path);
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such identity of jobs.');
   end if;
@@ -451,7 +453,8 @@ begin
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
       from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
-        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i
+      where private.may_see(v_module.org_id, i.path)), '[]'));
 end;
 $$;
 comment on function private.preview_identities is

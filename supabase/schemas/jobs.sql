@@ -127,7 +127,9 @@ create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (a
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
@@ -152,7 +154,7 @@ comment on column public.provision_jobs.approval_deadline_at is 'When it is canc
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
-  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+  'Of a finished plan: the serial of the state that it was made against, -1 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
@@ -441,7 +443,9 @@ create index job_events_org_id_idx on public.job_events (org_id, at desc, id des
 alter table public.job_events enable row level security;
 grant select on public.job_events to authenticated, service_role;
 create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_events.job_id));
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
@@ -604,7 +608,9 @@ begin
     and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+    -- An apply of somebody's own folder is requested by name; the module's auto-apply is not about it.
+    and (p_payload #>> '{module,source_kind}' is distinct from 'upload'
+      or coalesce(p_payload #> '{options,auto_apply}' = 'true', false));
 end;
 $$;
 
@@ -614,7 +620,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;

@@ -23,7 +23,9 @@ create table public.job_log_chunks (
 alter table public.job_log_chunks enable row level security;
 grant select on public.job_log_chunks to authenticated, service_role;
 create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.provision_jobs as j where j.id = job_log_chunks.job_id));
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
@@ -276,8 +278,8 @@ create table private.uploads (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   module_id uuid not null references public.modules (id) on delete cascade,
-  body bytea not null check (octet_length(body) between 1 and 26214400),
-  sha256 text not null,
+  body bytea check (octet_length(body) between 1 and 26214400),
+  sha256 text check ((sha256 is null) = (body is null)),
   created_by uuid,
   created_at timestamptz not null default now()
 );
@@ -285,9 +287,55 @@ create index uploads_org_id_idx on private.uploads (org_id, created_at);
 create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
-comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
+comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB. Null: it is still to come.';
 
-create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
+-- Refuses an upload that is not there, or not there any more.
+create function private.refuse_upload() returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
+end;
+$$;
+
+create function private.start_upload(p_module uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.plan');
+  v_id pg_catalog.uuid;
+begin
+  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
+  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
+    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  end if;
+  insert into private.uploads (org_id, module_id, created_by) values (v_module.org_id, p_module, private.caller_id())
+  returning id into v_id;
+  return jsonb_build_object('id', v_id);
+end;
+$$;
+comment on function private.start_upload is
+  'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function private.start_upload to authenticated;
+
+create function private.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_upload private.uploads;
+begin
+  select * into v_upload from private.uploads where id = p_upload and org_id in (select private.my_org_ids());
+  if v_upload.id is null then
+    perform private.refuse_upload();
+  end if;
+  perform private.need('job.plan', v_upload.org_id, m.path) from public.modules as m where m.id = v_upload.module_id;
+  return jsonb_build_object('id', p_upload, 'module_id', v_upload.module_id,
+    'is_complete', v_upload.body is not null);
+end;
+$$;
+comment on function private.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function private.upload_status to authenticated;
+
+create function private.upload_source(
+  p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'job.plan');
@@ -295,12 +343,12 @@ declare
   v_id pg_catalog.uuid;
 begin
   v_body := private.checked_bytes('upload', p_body_base64, p_sha256);
-  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
-  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
-    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  v_id := coalesce(p_upload, (private.start_upload(p_module) ->> 'id')::pg_catalog.uuid);
+  update private.uploads set body = v_body, sha256 = lower(p_sha256)
+  where id = v_id and module_id = v_module.id and body is null;
+  if not found then
+    perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.');
   end if;
-  insert into private.uploads (org_id, module_id, body, sha256, created_by)
-  values (v_module.org_id, p_module, v_body, lower(p_sha256), private.caller_id()) returning id into v_id;
   return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
   when check_violation or not_null_violation or invalid_parameter_value then
@@ -312,23 +360,23 @@ comment on function private.upload_source is
   'Operators.';
 grant execute on function private.upload_source to authenticated;
 
--- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
-end;
-$$;
-
 -- Refuses an upload of another module, and to do more than plan it.
-create function private.check_upload(p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid) returns void
+create function private.check_upload(
+  p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
+) returns void
 language plpgsql stable set search_path = '' as $$
 begin
+  if p_is_applied then
+    perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
+      'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
+    from public.modules as m where m.id = p_module and not m.can_apply_uploads;
+  end if;
   if p_type <> 'PLAN' then
     perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
       'Plan it; apply that plan where the module allows it (can_apply_uploads).');
   end if;
   if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module) then
+    and u.module_id = p_module and u.body is not null) then
     perform private.refuse_upload();
   end if;
 end;
@@ -338,7 +386,7 @@ $$;
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  with taken as (delete from private.uploads where id = p_upload returning body, sha256)
+  with taken as (delete from private.uploads where id = p_upload and body is not null returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
   -- Looked for before, and removed meanwhile because its hour was over.

@@ -38,7 +38,9 @@ create trigger touch before update on public.groups for each row execute functio
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
 create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -105,7 +107,9 @@ comment on column public.modules.drift_checked_at is 'When a finished job last l
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Refuses a module whose fields are out of range.
 create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
@@ -216,6 +220,17 @@ language sql stable set search_path = '' as $$
     || '/'))
 $$;
 
+-- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
+create function private.need_modules(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+begin
+  return case when v_seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
+end;
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
 begin
@@ -248,7 +263,9 @@ create index module_locks_org_id_idx on public.module_locks (org_id);
 alter table public.module_locks enable row level security;
 grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = module_locks.module_id));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
@@ -276,7 +293,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  select * into v_group from public.groups where id = p_group and org_id in (select private.my_org_ids());
+  select * into v_group from public.groups where id = p_group and private.may_see(org_id, path);
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
@@ -376,7 +393,7 @@ declare
   v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
@@ -428,12 +445,25 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
-create function private.unlock_module(p_module uuid) returns jsonb
+-- Refuses what goes around somebody else's lock.
+create function private.refuse_others_lock(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
+end;
+$$;
+
+create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
+  if p_is_own then
+    perform private.refuse_others_lock(p_module);
+  end if;
   delete from public.module_locks where module_id = p_module returning * into v_lock;
   if v_lock.module_id is null then
     perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
@@ -444,7 +474,8 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is 'Takes a member''s lock off a module. Operators.';
+comment on function private.unlock_module is
+  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.

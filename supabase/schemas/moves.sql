@@ -63,7 +63,7 @@ begin
         'Wait until it is done, then change the state.');
     end if;
   end loop;
-  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
+  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) < 0 then
     perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path),
       'Bring it in, or apply first.');
   end if;

@@ -87,9 +87,9 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  perform private.need('module.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey';
+    and j.payload ? 'survey' and private.may_see(p_org, j.module_path);
   if v_job.id is null then
     perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
   end if;

@@ -28,7 +28,7 @@ create index notification_rules_org_id_idx on public.notification_rules (org_id)
 alter table public.notification_rules enable row level security;
 grant select on public.notification_rules to authenticated, service_role;
 create policy "Members see their organisation's notification rules" on public.notification_rules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
 comment on column public.notification_rules.path is
   'The group or module that it is about; "" is the whole organisation.';
@@ -459,7 +459,7 @@ declare
   v_rule public.notification_rules;
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
@@ -558,7 +558,7 @@ declare
   v_delivery public.deliveries;
 begin
   select * into v_delivery from public.deliveries where id = p_delivery
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;

@@ -161,7 +161,9 @@ begin
   perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role) order by o.name, o.id), '[]')
+      m.role, 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
+        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+      order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
       union all
@@ -169,7 +171,9 @@ begin
     ) as m join public.organizations as o on o.id = m.org_id);
 end;
 $$;
-comment on function private.my_organizations is 'The caller''s organisations with their role in each.';
+comment on function private.my_organizations is
+  'The caller''s organisations with their role in each, the prefixes that a guest sees (null: '
+  'all), and the verbs that roles at paths add somewhere.';
 grant execute on function private.my_organizations to authenticated;
 
 -- Refuses a member without a role.
@@ -177,7 +181,7 @@ create function private.check_role(p_role public.member_role) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
   if p_role is null then
-    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.');
   end if;
 end;
 $$;
@@ -283,7 +287,7 @@ declare
   v_invitation public.invitations;
 begin
   select * into v_invitation from public.invitations where id = p_invitation
-    and org_id in (select private.my_org_ids());
+    and org_id in (select private.my_org_ids('module.read'));
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;

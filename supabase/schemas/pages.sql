@@ -54,13 +54,14 @@ $$;
 -- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[], p_seen uuid[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
   -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
   -- jobs by an index.
-  v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
+  v_modules pg_catalog.uuid[] := case when p_pattern is null
+    and num_nulls(p_module, p_worker, p_set) = 3 then p_seen when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
@@ -72,10 +73,12 @@ begin
   return query select j.id, j.status from public.provision_jobs as j
   where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
       or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_seen is null or j.module_id = any (p_seen))
     and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
-    -- A runner's list has each of its jobs: another runner may have applied what it planned.
-    and (p_worker is not null or not j.is_followed)
+    -- A run is one; a runner's list has a plan of its own only where another runner has the apply.
+    and (not j.is_followed or p_worker is not null and not exists (
+      select from public.provision_jobs as a where a.plan_job_id = j.id and a.worker_id = p_worker))
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
 $$;
@@ -108,8 +111,8 @@ declare
   v_hidden bigint[] := '{}';
   v_found bigint[];
   v_others pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in', 'needs'],
     p_sort, array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -117,12 +120,13 @@ begin
     where v_types = '{}' or t::pg_catalog.text = any (v_types));
   v_member := p_filters ->> 'needs';
   if v_member is not null then
-    v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
+    v_hidden := array(select o.job_id from private.waits_for_others(p_org, v_seen) as o
+      where o.user_id = v_member);
     -- Nothing needs a member who may only read.
     v_statuses := array(select s from unnest(v_statuses) as s
       where private.may_anywhere('job.approve', p_org, v_member));
   end if;
-  if v_pattern is null
+  if v_pattern is null and v_seen is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
@@ -140,7 +144,7 @@ begin
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
         (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
-        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types, v_seen) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -155,7 +159,7 @@ begin
     into v_counts, v_shown, v_found;
   end if;
   select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') into v_others from (
-    select o.user_id, count(*) as n from private.waits_for_others(p_org) as o
+    select o.user_id, count(*) as n from private.waits_for_others(p_org, v_seen) as o
     where o.type = any (v_listed) and (v_found is null or o.job_id = any (v_found)) group by o.user_id) as c;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
@@ -184,9 +188,9 @@ grant execute on function private.list_jobs to authenticated;
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number);
+    where j.org_id = p_org and j.number = p_number and private.may_see(p_org, j.module_path));
 end;
 $$;
 comment on function private.job_by_number is
@@ -236,8 +240,9 @@ declare
   v_job public.provision_jobs;
   v_has_module boolean;
 begin
-  perform private.need('job.read', p_org);
+  perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and private.may_see(p_org, j.module_path)
   order by j.id desc limit 1;
   if v_job.id is null then
     return null;
@@ -269,31 +274,36 @@ create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
+  v_workers pg_catalog.uuid[] := private.seen_workers(p_org);
 begin
-  perform private.need('runner.read', p_org);
-  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org);
+  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org
+    and (v_workers is null or w.id = any (v_workers)));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.');
   end if;
   return jsonb_build_object(
-    'instances', (select coalesce(jsonb_agg(to_jsonb(i) order by i.updated_at desc), '[]') from (
+    'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
+        - 'last_error' end order by i.updated_at desc), '[]') from (
       select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
       limit 50) as i),
     'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
-      select * from public.worker_events as e where e.worker_id = p_worker order by e.id desc limit 12) as e),
+      select * from public.worker_events as e where e.worker_id = p_worker and v_seen is null
+      order by e.id desc limit 12) as e),
     'registered', (select to_jsonb(e) from public.worker_events as e
-      where e.worker_id = p_worker and e.event = 'registered' order by e.id limit 1),
+      where e.worker_id = p_worker and v_seen is null and e.event = 'registered' order by e.id limit 1),
     'service_account', (select a.name from public.service_accounts as a
-      where a.id = v_worker.service_account_id and a.org_id = p_org),
+      where a.id = v_worker.service_account_id and a.org_id = p_org and v_seen is null),
     'assignments', (select coalesce(jsonb_agg(jsonb_build_object('path', a.path,
         'is_module', not exists (select from public.groups as g where g.org_id = p_org and g.path = a.path)
           and exists (select from public.modules as m where m.org_id = p_org and m.path = a.path
             and m.deleted_at is null),
         'modules', (select count(*) from public.modules as m where m.org_id = p_org and m.deleted_at is null
           and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
-      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org),
+      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org
+        and private.is_seen(p_org, a.path, v_seen)),
     'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
-      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org
+      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org and v_seen is null
       order by d.id desc limit 10) as d),
     'history', private.worker_history(p_worker));
 end;
@@ -354,7 +364,8 @@ begin
     'resources', private.state_resources(p_module),
     'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
     'evidence', private.lock_evidence(p_module),
-    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path',
+          private.shown_path(p_org, m.path), 'since', g.created_at)
         order by m.path), '[]')
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
@@ -376,13 +387,14 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
     select m.id, m.path, m.group_path, m.created_at from public.modules as m
     where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
+      and (v_seen is null or private.is_seen(p_org, m.path, v_seen))
       and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
       and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
       and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
@@ -395,7 +407,7 @@ begin
   select jsonb_build_object(
     'total', (select count(*) from found),
     'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
-      and d.deleted_at is null),
+      and d.deleted_at is null and (v_seen is null or private.is_seen(p_org, d.path, v_seen))),
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
@@ -523,12 +535,15 @@ create function private.runner_facets(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
+  v_workers pg_catalog.uuid[];
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
     from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
+    where v_workers is null or w.is_shared or w.id = any (v_workers)
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all
@@ -589,9 +604,11 @@ declare
   v_regions pg_catalog.text[] := private.text_list(p_filters -> 'region');
   v_health pg_catalog.text[] := private.text_list(p_filters -> 'health');
   v_ids pg_catalog.uuid[];
+  v_workers pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org);
+  v_workers := private.seen_workers(p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -603,6 +620,7 @@ begin
   with found as materialized (
     select w.id, w.is_shared, lower(w.name) as name, w.status, w.created_at from public.workers as w
     where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (v_ids is null or w.id = any (v_ids))
+      and (v_workers is null or w.is_shared or w.id = any (v_workers))
       and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
       and w.labels @> v_labels
       and (v_versions = '{}' or w.version = any (v_versions))
@@ -677,7 +695,7 @@ grant execute on function private.rollout_progress to authenticated;
 -- Events of jobs that are meant, newest first, among the newest p_most of that time.
 create function private.job_events_about(
   p_org uuid, p_pattern text, p_filters jsonb, p_workers uuid[], p_since timestamptz, p_until timestamptz, p_most
-  integer
+  integer, p_seen uuid[]
 ) returns table (
   kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
   integer, to_status public.job_status
@@ -692,6 +710,7 @@ language sql stable set search_path = '' as $$
       and (p_filters ->> 'job' is null or j.job_id = any (array(
         select k.id from public.provision_jobs as k where k.org_id = p_org
           and k.number = (p_filters ->> 'job')::bigint)))
+      and (p_seen is null or j.job_id in (select k.id from public.provision_jobs as k where k.module_id = any (p_seen)))
     order by j.at desc, j.id desc limit p_most
   ) as e
   where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
@@ -738,8 +757,8 @@ declare
   v_until pg_catalog.timestamptz;
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
+  v_seen pg_catalog.uuid[] := private.need_modules(p_org);
 begin
-  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
@@ -756,11 +775,12 @@ begin
     v_most := p_offset + p_limit + 1;
   end if;
   with found as (
-    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as j
+    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most,
+        v_seen) as j
       where v_kinds = '{}' or 'job' = any (v_kinds) limit p_offset + p_limit + 1)
     union all
     (select * from private.runner_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as r
-      where v_kinds = '{}' or 'runner' = any (v_kinds) limit p_offset + p_limit + 1)
+      where v_seen is null and (v_kinds = '{}' or 'runner' = any (v_kinds)) limit p_offset + p_limit + 1)
   ), shown as (
     select f.* from found as f order by f.at desc, f.kind, f.id desc limit p_limit + 1 offset p_offset
   )

@@ -28,7 +28,7 @@ create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_a
 alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
 comment on column public.pull_requests.allowed_commit is

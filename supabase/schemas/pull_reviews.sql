@@ -190,7 +190,8 @@ begin
   perform private.lock_module_states(v_connection.org_id, array(select m.id
     from private.modules_of_connection(v_connection) as m where v_pull.planned ? m.id::pg_catalog.text));
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+    where v_pull.planned ? m.id::pg_catalog.text and private.may_see(m.org_id, m.path)
+      and (m.id = p_module or p_module is null
       and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
@@ -254,7 +255,7 @@ begin
       'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
   end if;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where p_module is null or m.id = p_module loop
+    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text

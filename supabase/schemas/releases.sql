@@ -52,7 +52,7 @@ create unique index rollouts_running_idx on public.rollouts (org_id) where statu
 alter table public.rollouts enable row level security;
 grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
@@ -114,7 +114,7 @@ create table public.update_policies (
 alter table public.update_policies enable row level security;
 grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.update_policies is
   'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is

@@ -31,15 +31,20 @@ create function private.my_connection(p_connection uuid, p_verb text) returns pu
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
+  v_seen pg_catalog.text[];
 begin
   perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
     and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
-  if v_connection.id is null then
+  v_seen := private.seen(v_connection.org_id);
+  if v_connection.id is null or v_seen is not null and not exists (
+    select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen)) then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
-  perform private.need(p_verb, v_connection.org_id);
+  if p_verb <> 'git.read' then
+    perform private.need(p_verb, v_connection.org_id);
+  end if;
   return v_connection;
 end;
 $$;

@@ -13,7 +13,7 @@ select
   r.role,
   v.verb
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
-inner join private.verbs as v on v.least_role = 'viewer' or v.verb = r.verb;
+inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
@@ -27,8 +27,6 @@ create table public.roles (
 );
 alter table public.roles enable row level security;
 grant select on public.roles to authenticated, service_role;
-create policy "Members see their organisation's own roles" on public.roles
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
 comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
 create trigger wake after insert or update or delete on public.roles
@@ -43,8 +41,6 @@ create table public.teams (
 create unique index teams_name_idx on public.teams (org_id, lower(name));
 alter table public.teams enable row level security;
 grant select on public.teams to authenticated, service_role;
-create policy "Members see their organisation's teams" on public.teams
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.teams is 'Groups of members that get roles together.';
 create trigger wake after insert or update or delete on public.teams
   for each row execute function private.wake_for_row();
@@ -61,8 +57,6 @@ create table public.team_members (
 create index team_members_user_id_idx on public.team_members (org_id, user_id);
 alter table public.team_members enable row level security;
 grant select on public.team_members to authenticated, service_role;
-create policy "Members see who is in their organisation's teams" on public.team_members
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.team_members is 'Which member is in which team.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
@@ -87,8 +81,6 @@ create index role_bindings_team_id_idx on public.role_bindings (team_id);
 create index role_bindings_account_id_idx on public.role_bindings (account_id);
 alter table public.role_bindings enable row level security;
 grant select on public.role_bindings to authenticated, service_role;
-create policy "Members see who has which role where" on public.role_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
 comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
@@ -98,10 +90,11 @@ create trigger wake after insert or update or delete on public.role_bindings
 
 -- ## who may do what
 
--- The verbs of a role; none for a name that means nothing.
+-- The verbs of a role, of which each reads; none for a name that means nothing.
 create function private.verbs_of(p_org uuid, p_role text) returns text[]
 language sql stable set search_path = '' as $$
-  select coalesce((select r.verbs from public.roles as r where r.org_id = p_org and r.name = p_role),
+  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
+      from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
@@ -121,6 +114,98 @@ language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
+  if not found then
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
+  end if;
+end;
+$$;
+grant execute on function private.my_org_ids to authenticated;
+
+-- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
+-- their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: texts about other modules name it.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
+
+create policy "Members see their organisation's service accounts" on public.service_accounts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see their organisation's own roles" on public.roles
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Members see their organisation's teams" on public.teams
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see who is in their organisation's teams" on public.team_members
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Members see who has which role where" on public.role_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
 create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
@@ -176,7 +261,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
-  if v_verbs = '{}' then
+  if v_verbs = '{}' or p_role = 'guest' then
     perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
       'List them with list_roles, or under Settings → Roles.');
   end if;
@@ -246,8 +331,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_binding public.role_bindings;
 begin
-  select * into v_binding from public.role_bindings where id = p_binding and org_id in (select private.my_org_ids())
-  for update;
+  select * into v_binding from public.role_bindings where id = p_binding and private.may_see(org_id, path) for update;
   if v_binding.id is null then
     perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
   end if;
@@ -276,6 +360,8 @@ $$;
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
@@ -286,13 +372,14 @@ begin
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org
+      from public.memberships as m where m.org_id = p_org and v_seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
+        and v_seen is null
     ) as a), '[]');
 end;
 $$;
@@ -370,7 +457,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_team public.teams;
 begin
-  select * into v_team from public.teams where id = p_team and org_id in (select private.my_org_ids()) for update;
+  select * into v_team from public.teams where id = p_team
+    and org_id in (select private.my_org_ids('module.read')) for update;
   if v_team.id is null then
     perform private.fail('RY404', 'There is no such team.');
   end if;
@@ -520,6 +608,7 @@ begin
   perform private.need_proved();
   if v_role > private.least_role(p_verb)
     and not exists (select from private.bindings_for(p_verb, p_org, p_path, private.caller_id())) then
+    perform private.need_seen(p_org, p_path) where p_path <> '';
     perform private.fail('RY403', format('You need %s %s; your role is %s.', p_verb,
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation'), v_role),
       coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
@@ -530,6 +619,22 @@ begin
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
       'Use a token with a wider role or path; they are created under Account.');
   end if;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
 end;
 $$;
 

@@ -87,7 +87,8 @@ declare
   v_rollout public.rollouts;
   v_job bigint;
 begin
-  select * into v_rollout from public.rollouts where id = p_rollout and org_id in (select private.my_org_ids());
+  select * into v_rollout from public.rollouts where id = p_rollout
+    and org_id in (select private.my_org_ids('module.read'));
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;

@@ -84,8 +84,33 @@ comment on column public.workers.desired_count is 'How many tasks a cloud-hosted
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
+-- The own runners that a guest sees: they serve something of what the guest sees, or everything.
+create function private.my_workers() returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := array(select private.my_prefixes());
+begin
+  return query select w.id from public.workers as w
+  where w.org_id in (select private.my_org_ids()) and (w.is_assigned_to_all_modules or exists (
+      select from public.worker_assignments as a cross join unnest(v_seen) as s (above) where a.worker_id = w.id
+        and (a.path = '' or private.is_at_or_below(a.org_id || ':' || a.path, s.above)
+          or private.is_at_or_below(s.above, a.org_id || ':' || a.path)))
+    or exists (select from public.modules as m where m.pinned_worker_id = w.id
+      and private.is_seen(m.org_id, m.path, v_seen)));
+end;
+$$;
+grant execute on function private.my_workers to authenticated;
+
+-- The same for one organisation; null for a member who sees every runner.
+create function private.seen_workers(p_org uuid) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.seen(p_org) is not null then array(select private.my_workers()) end;
+end;
+$$;
 create policy "Members see their runners and the shared ones" on public.workers
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and id = any(array(select private.my_workers())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.modules add constraint
@@ -148,7 +173,7 @@ end;
 $$;
 create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 
 create table public.worker_assignments (
   id uuid primary key default gen_random_uuid(),
@@ -167,7 +192,9 @@ comment on column public.worker_assignments.path is 'A module''s path, a group''
 create trigger wake after insert or update
   or delete on public.worker_assignments for each row execute function private.wake_for_row();
 create policy "Members see their organisation's assignments" on public.worker_assignments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
@@ -199,7 +226,7 @@ create index worker_events_org_id_idx on public.worker_events (org_id, at desc, 
 alter table public.worker_events enable row level security;
 grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
-  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
 
@@ -219,7 +246,7 @@ declare
   v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
-    and (is_shared or org_id in (select private.my_org_ids()));
+    and (is_shared or org_id in (select private.my_org_ids('module.read')));
   if v_worker.id is null then
     perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
   end if;
@@ -340,7 +367,7 @@ $$;
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need('runner.read', p_org);
+  perform private.need_seen(p_org, p_path);
   return (
     with serving as (
       select w.id, w.name, w.status, w.is_shared, w.is_disabled, (

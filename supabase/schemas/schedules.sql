@@ -201,7 +201,9 @@ create index schedules_next_at_idx on public.schedules (next_at) where is_on;
 alter table public.schedules enable row level security;
 grant select on public.schedules to authenticated, service_role;
 create policy "Members see their organisation's schedules" on public.schedules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
@@ -219,7 +221,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need('schedule.read', p_org);
+  perform private.need('organization.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -290,7 +292,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need('schedule.write', p_org);
+  perform private.need_anywhere('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -321,7 +323,7 @@ declare
   v_schedule public.schedules;
 begin
   select * into v_schedule from public.schedules where id = p_schedule
-    and org_id in (select private.my_org_ids()) for update;
+    and private.may_see(org_id, path) for update;
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
@@ -368,11 +370,12 @@ grant execute on function private.remove_schedule to authenticated;
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path)))
+      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, v_seen)
     order by s.path, s.created_at limit 500) as s);
 end;
 $$;

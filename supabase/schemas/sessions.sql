@@ -117,7 +117,8 @@ declare
   v_worker public.workers;
 begin
   select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
+  where t.id = p_token and w.removed_at is null
+    and (w.is_shared or w.org_id in (select private.my_org_ids('module.read')));
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
@@ -141,7 +142,7 @@ create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
-  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
   end if;

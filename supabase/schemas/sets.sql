@@ -29,8 +29,21 @@ create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, ide
   is not null;
 alter table public.job_sets enable row level security;
 grant select on public.job_sets to authenticated, service_role;
+-- Whether the caller sees a set: its path and every module of it. A cascade has modules of other groups.
+create function private.is_seen_set(p_set uuid, p_seen text[]) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from public.job_sets as s where s.id = p_set
+    and private.is_seen(s.org_id, s.path, p_seen) and not exists (
+      select from private.set_members as m join public.modules as o on o.id = m.module_id
+      where m.set_id = p_set and not private.is_seen(o.org_id, o.path, p_seen)));
+end;
+$$;
+grant execute on function private.is_seen_set to authenticated;
 create policy "Members see their organisation's sets" on public.job_sets
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen_set(id, array(select private.my_prefixes())));
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
@@ -188,7 +201,8 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
 begin
-  select * into v_set from public.job_sets where id = p_set and org_id in (select private.my_org_ids());
+  select * into v_set from public.job_sets where id = p_set
+    and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
@@ -209,14 +223,16 @@ grant execute on function private.set_progress to authenticated;
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
   return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
     from (
     select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
+      and (v_seen is null or private.is_seen_set(s.id, v_seen))
     order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
 end;
 $$;

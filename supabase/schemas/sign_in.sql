@@ -12,7 +12,9 @@ create table private.device_logins (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null default now() + interval '10 minutes',
   decided_by uuid,
-  is_confirmed boolean
+  is_confirmed boolean,
+  callback jsonb,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin'))
 );
 create index device_logins_expires_at_idx on private.device_logins (expires_at);
 alter table private.device_logins enable row level security;
@@ -21,15 +23,26 @@ comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the sec
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
+comment on column private.device_logins.callback is
+  'Of `tofu login`: {redirect_uri, challenge, state}. It gets a personal token for the code that its browser brings.';
+comment on column private.device_logins.role is 'At most what this role may do is what that token may.';
 
 create function private.start_device_login(
-  p_device_hash text, p_user_code text, p_program text, p_address text default ''
+  p_device_hash text, p_user_code text, p_program text, p_address text default '', p_callback jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.device_logins where expires_at < now() - interval '1 hour';
-  insert into private.device_logins (device_hash, user_code, program, address)
-  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200));
+  -- The ports on which Terraform and OpenTofu listen, on the browser's own machine.
+  if p_callback is not null and (coalesce(p_callback ->> 'redirect_uri', '')
+      !~ '^http://localhost:100(0[0-9]|10)/login$'
+    or coalesce(p_callback ->> 'challenge', '') !~ '^[A-Za-z0-9_-]{43}$'
+    or length(coalesce(p_callback ->> 'state', '')) > 500) then
+    perform private.fail('RY422', 'The login''s return address, challenge or state is not valid.',
+      'Use http://localhost:10000 to 10010/login, and a challenge by S256.');
+  end if;
+  insert into private.device_logins (device_hash, user_code, program, address, callback)
+  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200), p_callback);
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
@@ -91,30 +104,46 @@ begin
     return private.no_device_login();
   end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
-    'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at,
+    'is_terminal', v_login.callback is not null);
 end;
 $$;
 comment on function private.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
+  'in.';
 grant execute on function private.device_login to authenticated;
 
-create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
+create function private.decide_device_login(
+  p_user_code text, p_is_confirmed boolean, p_role text default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins := private.find_device_login(p_user_code);
+  -- Only the browser's return carries it.
+  v_code pg_catalog.text := translate(gen_random_uuid()::pg_catalog.text || gen_random_uuid(), '-', '');
+  v_answer pg_catalog.text := case when p_is_confirmed then 'code=' || v_code else 'error=access_denied' end;
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
   elsif v_login.device_hash is null then
     return private.no_device_login();
   end if;
-  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
+  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id(), role = p_role,
+    device_hash = case when callback is null then device_hash
+      else encode(sha256(convert_to(v_code, 'UTF8')), 'hex') end
   where device_hash = v_login.device_hash;
-  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed);
+  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed, 'return_to',
+    format('%s?%s', v_login.callback ->> 'redirect_uri', v_answer), 'state', v_login.callback ->> 'state')
+    - case when v_login.callback is null then array['return_to', 'state'] else '{}' end;
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is not a role for a token.',
+      'A role is viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.decide_device_login is
-  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+  'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a '
+  'code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function private.decide_device_login to authenticated;
 
 create function private.take_device_login(p_device_hash text) returns jsonb
@@ -122,7 +151,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
-  select * into v_login from private.device_logins where device_hash = p_device_hash for update;
+  select * into v_login from private.device_logins where device_hash = p_device_hash and callback is null for update;
   if v_login.device_hash is null or v_login.expires_at <= now() then
     return jsonb_build_object('status', 'expired');
   elsif v_login.is_confirmed is null then
@@ -172,22 +201,19 @@ language sql stable set search_path = '' as $$
   select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
 $$;
 
-create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
-  p_path text default ''
+-- Keeps the hash of a person's new token.
+create function private.add_personal_token(
+  p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
 ) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 declare
   v_token private.personal_tokens;
 begin
-  perform private.need_person();
-  perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
     perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
-  delete from private.personal_tokens
-  where user_id = private.caller_id() and expires_at < now() - interval '90 days';
-  if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
+  delete from private.personal_tokens where user_id = p_user and expires_at < now() - interval '90 days';
+  if (select count(*) from private.personal_tokens where user_id = p_user) >= 50 then
     perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
@@ -195,7 +221,7 @@ begin
     perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
   end if;
   insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+  values (p_user, trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
     coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
@@ -206,10 +232,44 @@ exception
       'viewer, planner, approver, operator or admin.');
 end;
 $$;
+
+create function private.create_personal_token(
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  return private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path);
+end;
+$$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
   'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
+
+create function private.take_terminal_login(
+  p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins;
+begin
+  -- A code works once.
+  delete from private.device_logins where device_hash = p_code_hash and callback is not null returning * into v_login;
+  if v_login.device_hash is null or not coalesce(v_login.is_confirmed, false) or v_login.expires_at <= now()
+    or v_login.callback ->> 'redirect_uri' is distinct from p_redirect_uri
+    or v_login.callback ->> 'challenge' is distinct from p_challenge then
+    return null;
+  end if;
+  return private.add_personal_token(v_login.decided_by, v_login.program, p_token_hash, p_hint, 90, v_login.role, '');
+end;
+$$;
+comment on function private.take_terminal_login is
+  'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and '
+  'challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function private.take_terminal_login to service_role;
 
 create function private.my_personal_tokens() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$

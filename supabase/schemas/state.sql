@@ -92,10 +92,11 @@ comment on table private.state_versions is 'Every version of every state; the ne
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
--- The serial of a module's state; 0 while it has none.
-create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
+-- The serial of a module's state; -1 while it has none, because 0 is a serial.
+create function private.state_serial(p_module uuid) returns bigint
+language plpgsql stable set search_path = '' as $$
 begin
-  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
 $$;
 
@@ -158,7 +159,8 @@ exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
   when statement_too_complex then
-    perform private.fail('RY422', 'The state nests its values too deeply to be read.', 'No engine writes such a state.');
+    perform private.fail('RY422', 'The state nests its values too deeply to be read.',
+      'No engine writes such a state.');
 end;
 $$;
 
@@ -582,7 +584,10 @@ create index output_grants_org_id_idx on public.output_grants (org_id);
 alter table public.output_grants enable row level security;
 grant select on public.output_grants to authenticated, service_role;
 create policy "Members see their organisation's grants of outputs" on public.output_grants
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and exists (
+      select from public.modules as m where m.id = output_grants.module_id) and exists (
+      select from public.modules as m where m.id = output_grants.reader_id));
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
 comment on column public.output_grants.module_id is 'The module whose outputs are read.';
 comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';

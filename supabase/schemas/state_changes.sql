@@ -45,6 +45,7 @@ begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
+  perform private.refuse_others_lock(p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
   end if;

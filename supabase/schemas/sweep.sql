@@ -184,7 +184,7 @@ begin
       -- It keeps its place: older than the jobs that became ready meanwhile.
       update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
       where q.job_id = v_live.job_id;
-      perform private.wake_lane(v_lane);
+      perform private.wake_lane(v_lane, 1);
       v_count := v_count + 1;
     exception
       when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
@@ -656,7 +656,7 @@ $$;
 
 -- ## who may listen
 
--- Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.
+-- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -669,7 +669,7 @@ begin
     select from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
       and (s.expires_at is null or s.expires_at > now())
-      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
+      and p_topic = 'worker:' || w.id
   );
 end;
 $$;

@@ -91,9 +91,10 @@ begin
 end;
 $$;
 
-create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer', 'guest');
 comment on type public.member_role is
-  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads · '
+  'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
 comment on type public.actor_kind is
@@ -324,7 +325,7 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.read', 'guest'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
   ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('role.grant', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
@@ -333,8 +334,8 @@ from (values
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
-  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
-  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
   ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
@@ -352,34 +353,6 @@ begin
   return v_role;
 end;
 $$;
-
--- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
--- policies at once.
-create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_least public.member_role := private.least_role(p_verb);
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved()
-    and private.token_allows(p_verb);
-  if not found then
-    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
-  end if;
-end;
-$$;
-grant execute on function private.my_org_ids to authenticated;
-create policy "Members see their organisations" on public.organizations
-  for select to authenticated using (id = any(array(select private.my_org_ids())));
-create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
-
-create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.service_accounts is
   'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
 comment on column public.service_accounts.path is

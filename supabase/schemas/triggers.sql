@@ -45,20 +45,19 @@ declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
   v_answer pg_catalog.jsonb;
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('git.read', p_org);
-  perform private.need('schedule.read', p_org);
   perform private.check_page(p_filters, array['kind'], 'path', array['path'], p_limit, p_offset);
   with found as materialized (
     select k.kind, m.path, m.id, m.created_at, c.id as connection_id from public.git_connections as c
     join public.modules as m on m.org_id = c.org_id and m.deleted_at is null and m.source_kind = 'git'
       and private.repository_key(m.source ->> 'url') = c.repository
     cross join unnest(array['push', 'pull_request']) as k (kind)
-    where c.org_id = p_org and c.removed_at is null
+    where c.org_id = p_org and c.removed_at is null and private.is_seen(p_org, m.path, v_seen)
       and (v_pattern is null or m.path ilike v_pattern or c.repository ilike v_pattern)
     union all
     select 'schedule', s.path, s.id, s.created_at, null from public.schedules as s
-    where s.org_id = p_org and (v_pattern is null or s.path ilike v_pattern)
+    where s.org_id = p_org and private.is_seen(p_org, s.path, v_seen) and (v_pattern is null or s.path ilike v_pattern)
   ), shown as materialized (
     select f.*, coalesce(g.seen_branch, g.branch, m.source ->> 'ref') as branch from (
       select * from found as f where v_kinds = '{}' or f.kind = any (v_kinds)

@@ -66,7 +66,9 @@ grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, k
   created_by_label, created_at, ended_at) on public.variables to authenticated;
 grant select on public.variables to service_role;
 create policy "Members see their organisation's variables" on public.variables
-  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids()))
+    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
@@ -314,14 +316,14 @@ comment on function private.set_variables is
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
--- A variable that counts now, of an organisation of the caller. The verb to ask for depends on it.
+-- A variable that counts now and that the caller may see. The verb to ask for depends on it.
 create function private.my_variable(p_variable bigint) returns public.variables
 language plpgsql stable set search_path = '' as $$
 declare
   v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
-    and org_id in (select private.my_org_ids());
+    and private.may_see(org_id, path);
   if v_variable.id is null then
     perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
   end if;
@@ -403,8 +405,10 @@ create trigger end_variables after update of deleted_at on public.modules
 
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
 begin
-  perform private.need('module.read', p_org, p_path);
+  v_seen := private.need_seen(p_org, p_path);
   if p_with_sealed then
     perform private.need('variable.write', p_org, p_path);
   end if;
@@ -412,7 +416,8 @@ begin
     select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
       else '{}' end order by v.path, v.kind, v.name)
     from public.variables as v
-    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)), '[]');
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)
+      and private.is_seen(p_org, v.path, v_seen)), '[]');
 end;
 $$;
 comment on function private.list_variables is
@@ -461,13 +466,14 @@ create function private.list_unused_variables(p_org uuid, p_days integer default
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
-  perform private.need('module.read', p_org);
   return coalesce((
     select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
     from public.variables as v
     cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
     where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and private.is_seen(p_org, v.path, v_seen)
       and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
 end;
 $$;
@@ -507,8 +513,9 @@ grant execute on function private.list_variable_users to authenticated;
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
     select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
@@ -517,7 +524,7 @@ begin
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
       from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
-      group by v.kind, v.name
+      where private.is_seen(p_org, v.path, v_seen) group by v.kind, v.name having min(r.place) = 1
     ) as given), '[]');
 end;
 $$;
@@ -582,6 +589,7 @@ create function private.given_variables(p_job bigint) returns jsonb language sql
     'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
     v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+    and (v.path is null or private.may_see(v.org_id, v.path))
 $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
@@ -632,7 +640,7 @@ create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) retur
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
-    m.path), 'Remove the binding first, or leave the value out.')
+    private.shown_path(m.org_id, m.path)), 'Remove the binding first, or leave the value out.')
   from public.module_bindings as b join public.modules as m on m.id = b.producer_id
   where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
 end;

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from tests.db.test_permissions import ARGUMENTS, Site, build
 from tests.db.world import Caller, World
 from tests.support.database import Database, Server
+from tests.support.extent import sampled
 
 # By type of argument; uuids, enums and booleans cannot be given wrongly: REST refuses them before the call.
 ODD: dict[str, list[Any]] = {
@@ -80,9 +81,8 @@ def odd_values(kind: str, usual: Any, keys: set[str]) -> list[Any]:
     found = list(ODD.get(kind, [None]))
     if kind == "jsonb":
         found += [[item] for item in ODD_ITEMS]
-        found += [
-            {**(usual if isinstance(usual, dict) else {}), key: value} for key in sorted(keys) for value in ODD_VALUES
-        ]
+        chosen = sampled([(key, value) for key in sorted(keys) for value in ODD_VALUES], 4 * len(keys))
+        found += [{**(usual if isinstance(usual, dict) else {}), key: value} for key, value in chosen]
     return found
 
 
@@ -116,7 +116,7 @@ def wrong(site: Site) -> dict[tuple[str, str], str]:
                 tried += 1
                 if said := answer(caller, function, given):
                     found[function, name] = f"{str(odd)[:80]} -> {said}"
-    assert tried > 2000, "little was tried, so this shows little"
+    assert tried > 1000, "little was tried, so this shows little"
     return found
 
 

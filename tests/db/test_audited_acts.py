@@ -13,7 +13,7 @@ from tests.support.database import Database, Server
 # They leave another record (a comment, an upload's job), prepare an act that is audited (an app, a linked login), or concern
 # the caller's account alone.
 NOT_AUDITED = {
-    "comment_on_job", "upload_source", "start_git_app", "request_git_link", "decide_device_login",
+    "comment_on_job", "start_upload", "upload_source", "start_git_app", "request_git_link", "decide_device_login",
     "create_personal_token", "revoke_personal_token", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
 # They only read, although they are not declared stable.

@@ -153,18 +153,32 @@ def test_discarding_ends_the_apply(world: World, org: Organization) -> None:
     assert org.owner.call("approve_job", p_job=job["id"], p_decision="reject")["status"] == "CANCELLED"
 
 
+def test_a_runners_list_has_a_run_once_and_a_plan_that_another_runner_applies(world: World, org: Organization) -> None:
+    planner = runner_of(org)
+
+    def listed(runner: Runner) -> list[str]:
+        answer = org.owner.call("list_jobs", p_org=org.id, p_filters={"worker_id": runner.worker_id})
+        return [row["type"] for row in answer["rows"]]
+
+    apply = apply_of(world, plan(org, planner))
+    assert listed(planner) == ["PLAN"]
+    org.owner.call("approve_job", p_job=apply["id"], p_decision="approve")
+    planner.finish(planner.claim_one())
+    assert listed(planner) == ["APPLY"]
+
+
 def test_a_plan_is_refused_when_the_state_has_moved_on(world: World, org: Organization) -> None:
     runner = runner_of(org)
     planned = plan(org, runner, confirm=False)
-    assert world.job(planned)["planned_serial"] == 0
-    apply_something_else(org, runner, 1)
+    assert world.job(planned)["planned_serial"] == -1
+    apply_something_else(org, runner, 0)
     number = world.job(planned)["number"]
     with refused(
-        "RY409", f"The state has moved on since plan {number}: it was made against serial 0, and now there is 1."
+        "RY409", f"The state has moved on since plan {number}: it was made against no state, and now there is 0."
     ):
         org.enqueue("a/b", "APPLY", plan_job_id=planned)
     again = plan(org, runner)
-    assert world.job(again)["planned_serial"] == 1
+    assert world.job(again)["planned_serial"] == 0
     waiting = apply_of(world, again)
     world.owner.connection.execute("update private.states set serial = 7 where module_id = %s", [org.modules["a/b"]])
     with refused("RY409", "The state has moved on"):

@@ -84,3 +84,44 @@ def test_a_service_account_confirms_nobody(device: tuple[World, str]) -> None:
     org: Organization = world.organization()
     with refused("RY403", "This is for people, not for service accounts."):
         org.acting(org.account("admin")).call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)
+
+
+CALLBACK = {"redirect_uri": "http://localhost:10003/login", "challenge": "c" * 43, "state": "s"}
+
+
+def start_terminal(world: World) -> None:
+    asked = {"p_device_hash": sha256("x"), "p_user_code": CODE, "p_program": "tofu login", "p_callback": CALLBACK}
+    world.service.call("start_device_login", **asked)
+
+
+def take(world: World, code: str, **change: str) -> dict[str, Any] | None:
+    given = {"p_redirect_uri": CALLBACK["redirect_uri"], "p_challenge": CALLBACK["challenge"], "p_hint": "abcd"}
+    hashes = {"p_code_hash": sha256(code), "p_token_hash": sha256("token")}
+    return world.service.call("take_terminal_login", **{**given, **hashes, **change})
+
+
+def test_a_terminal_gets_a_limited_token_for_its_code_once(fresh_world: World) -> None:
+    start_terminal(fresh_world)
+    person = fresh_world.user()
+    done = person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=True, p_role="planner")
+    address, _, code = done["return_to"].partition("?code=")
+    assert (address, done["state"]) == (CALLBACK["redirect_uri"], "s")
+    # The code opens no session: that is for programs that show their code.
+    assert fresh_world.service.call("take_device_login", p_device_hash=sha256(code)) == {"status": "expired"}
+    assert (take(fresh_world, code) or {})["role"] == "planner"
+    assert take(fresh_world, code) is None
+
+
+@pytest.mark.parametrize("change", [{"p_challenge": "d" * 43}, {"p_redirect_uri": "http://localhost:10004/login"}])
+def test_another_program_gets_no_token_for_the_code(fresh_world: World, change: dict[str, str]) -> None:
+    start_terminal(fresh_world)
+    done = fresh_world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)
+    code = done["return_to"].partition("?code=")[2]
+    assert take(fresh_world, code, **change) is None
+    assert take(fresh_world, code) is None, "a guess uses the code up"
+
+
+def test_a_declined_terminal_returns_without_a_code(fresh_world: World) -> None:
+    start_terminal(fresh_world)
+    done = fresh_world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=False)
+    assert done["return_to"] == f"{CALLBACK['redirect_uri']}?error=access_denied"

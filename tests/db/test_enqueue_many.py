@@ -158,12 +158,6 @@ def test_a_state_that_was_left_locked_keeps_its_job_waiting(world: World, org: O
     assert stages(org) == {locked["id"]: "WAITING", free["id"]: "READY"}
 
 
-def test_many_jobs_of_a_lane_send_one_wake_up(world: World, org: Organization) -> None:
-    org.worker("r1", is_assigned_to_all_modules=True)
-    enqueue_many(org.owner, org, [org.module(f"a/m{number}") for number in range(20)])
-    assert len(world.wake_ups(f"queue:{org.id}", "wake")) == 1
-
-
 # ---------------------------------------------------------------------- keys
 
 

@@ -384,10 +384,11 @@ def test_the_administrator_governs_a_shared_runner(fresh_world: World) -> None:
 def test_a_draining_shared_runner_wakes_the_runners_that_may_claim_its_jobs(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     world.connect_runner(world.shared_worker())
+    other = world.connect_runner(world.shared_worker("other"))
     org.enqueue("a/b")
-    world.owner.connection.execute("delete from private.wake_ups; delete from realtime.messages")
+    world.owner.connection.execute("delete from realtime.messages")
     world.service.call("set_shared_worker", p_name="shared", p_action="drain")
-    assert world.wake_ups(f"queue:{org.id}", "wake")
+    assert world.wake_ups(f"worker:{other.worker_id}", "wake")
 
 
 def test_a_runner_whose_instances_are_all_degraded_is_not_called_ready(world: World, org: Organization) -> None:

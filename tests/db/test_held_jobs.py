@@ -97,11 +97,12 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(
     world: World, org: Organization, runner: Runner, applying: dict[str, Any]
 ) -> None:
     error = {"code": "engine_killed", "message": "tofu was killed by signal 9."}
+    summary = {"create": 1, "resources": [{"address": "t.a", "action": "create", "status": "RUNNING"}]}
     for _ in range(2):
-        answer = runner.finish(applying, "NEEDS_ATTENTION", p_error=error)
+        answer = runner.finish(applying, "NEEDS_ATTENTION", p_error=error, p_plan_summary=summary)
         assert (answer["status"], answer["is_late"]) == ("NEEDS_ATTENTION", False)
     row = world.job(applying["id"])
-    assert (row["status"], row["error"]) == ("NEEDS_ATTENTION", error)
+    assert (row["status"], row["error"], row["plan_summary"]) == ("NEEDS_ATTENTION", error, summary)
     assert org.owner.call("state_info", p_module=row["module_id"])["lock"]["id"] == "mine"
     assert world.events(applying["id"]).count("engine_killed") == 1
     # It runs no more, so the runner may claim another.
@@ -124,18 +125,23 @@ def test_a_cancellation_of_one_attempt_does_not_apply_to_the_next(
 def test_a_process_that_died_is_lost_and_not_out_of_contact(
     world: World, runner: Runner, applying: dict[str, Any]
 ) -> None:
+    last_report = world.job(applying["id"])["updated_at"]
     runner.call("worker_recover", p_running=[{"job": applying["id"], "attempt": 1, "is_dead": True}])
     row = world.job(applying["id"])
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert row["error"]["since"] == last_report
 
 
 def test_a_process_that_died_out_of_contact_is_reported_as_lost(
     world: World, runner: Runner, held: dict[str, Any]
 ) -> None:
+    lost_since = world.job(held["id"])["error"]["since"]
     again = world.connect_runner(runner.worker_id, "one")
-    again.call("worker_recover", p_running=[{"job": held["id"], "attempt": 1, "is_dead": True}])
+    for is_dead in (False, True):
+        again.call("worker_recover", p_running=[{"job": held["id"], "attempt": 1, "is_dead": is_dead}])
     row = world.job(held["id"])
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
+    assert row["error"]["since"] == lost_since
     assert world.replayed(held["id"]) == "NEEDS_ATTENTION"
 
 

@@ -144,28 +144,6 @@ def test_live_numbers(world: World, org: Organization) -> None:
 # ---------------------------------------------------------------------- doorbells
 
 
-def test_a_new_job_wakes_the_organisations_runners(world: World, org: Organization) -> None:
-    org.runner("r1", is_assigned_to_all_modules=True)
-    org.enqueue("a/b")
-    assert world.wake_ups(f"queue:{org.id}", "wake")[-1]["again_ms"] == 60
-
-
-def test_a_job_that_a_shared_runner_could_run_wakes_shared_runners_too(fresh_world: World) -> None:
-    org = fresh_world.organization()
-    fresh_world.shared_worker()
-    org.enqueue("a/b")
-    org.enqueue("a/c", labels=["gpu"])
-    assert len(fresh_world.wake_ups("queue:shared", "wake")) == 1
-    assert len(fresh_world.wake_ups(f"queue:{org.id}", "wake")) == 2
-
-
-def test_a_burst_of_jobs_is_few_wake_ups(world: World, org: Organization) -> None:
-    with org.owner.connection.transaction():
-        for number in range(30):
-            org.enqueue(f"a/m{number}")
-    assert len(world.wake_ups(f"queue:{org.id}", "wake")) < 30
-
-
 def test_logs_wake_at_most_four_times_a_second(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
@@ -207,11 +185,8 @@ def test_each_caller_receives_only_its_own_topics(world: World, org: Organizatio
     anonymous = world.caller("anon")
     topics = [
         f"org:{org.id}",
-        f"queue:{org.id}",
-        "queue:shared",
         f"worker:{runner.worker_id}",
         f"org:{other_org.id}",
-        f"queue:{other_org.id}",
     ]
     heard = {
         name: [topic for topic in topics if hears(world, caller, topic)]
@@ -225,18 +200,11 @@ def test_each_caller_receives_only_its_own_topics(world: World, org: Organizatio
     assert heard == {
         "viewer": [f"org:{org.id}"],
         "stranger": [f"org:{other_org.id}"],
-        "runner": [f"queue:{org.id}", f"worker:{runner.worker_id}"],
+        "runner": [f"worker:{runner.worker_id}"],
         "anonymous": [],
     }
     runner.call("worker_close_session")
-    assert not hears(world, runner, f"queue:{org.id}")
-
-
-def test_a_shared_runner_receives_the_shared_queue_only(fresh_world: World) -> None:
-    org = fresh_world.organization()
-    runner = fresh_world.connect_runner(fresh_world.shared_worker())
-    assert hears(fresh_world, runner, "queue:shared")
-    assert not hears(fresh_world, runner, f"queue:{org.id}")
+    assert not hears(world, runner, f"worker:{runner.worker_id}")
 
 
 def test_everything_works_without_realtime(fresh_world: World) -> None:

@@ -158,3 +158,24 @@ def test_uploads_do_not_pile_up(world: World, org: Organization) -> None:
         upload(org, "a/b")
     world.owner.connection.execute("update private.uploads set created_at = now() - interval '2 hours'")
     upload(org, "a/b")
+
+
+def test_an_announced_upload_arrives_once_and_is_planned_only_then(org: Organization) -> None:
+    module = org.modules.get("a/b") or org.module("a/b")
+    made = org.owner.call("start_upload", p_module=module)["id"]
+    assert org.owner.call("upload_status", p_upload=made)["is_complete"] is False
+    with refused("RY404", "There is no such upload for this module."):
+        org.enqueue("a/b", upload_id=made)
+    org.owner.call("upload_source", p_module=module, p_upload=made, **SENT)
+    assert org.owner.call("upload_status", p_upload=made)["is_complete"] is True
+    with refused("RY409", "This upload has arrived already, or does not wait any more."):
+        org.owner.call("upload_source", p_module=module, p_upload=made, **SENT)
+    org.enqueue("a/b", upload_id=made)
+
+
+def test_an_upload_is_applied_by_itself_only_where_the_module_allows_it(world: World, org: Organization) -> None:
+    org.module("a/b", can_apply_uploads=False)
+    with refused("RY403", "A folder on somebody's disk may not be applied to a/b."):
+        org.enqueue("a/b", upload_id=upload(org, "a/b"), auto_apply=True)
+    org.owner.call("update_module", p_module=org.modules["a/b"], p_spec={"can_apply_uploads": True})
+    org.enqueue("a/b", upload_id=upload(org, "a/b"), auto_apply=True)

@@ -135,14 +135,14 @@ def sideways(page: Page) -> list[int]:
     return what_stays(page, lambda: [over for over in [page.evaluate(SIDEWAYS)] if over > 0])
 
 
-@pytest.mark.parametrize("path", PUBLIC)
+@pytest.mark.parametrize("path", sampled(PUBLIC, 2))
 def test_a_page_for_everybody_has_no_serious_finding(page: Page, path: str) -> None:
     page.goto(path)
     expect(page.get_by_role("heading").first).to_be_visible()
     assert findings_in_both(page) == []
 
 
-@pytest.mark.parametrize("path", sampled(list(PAGES), 9))
+@pytest.mark.parametrize("path", sampled(list(PAGES), 6))
 def test_a_page_behind_the_sign_in_has_no_serious_finding_and_does_not_scroll_sideways(
     page: Page, things: dict[str, Any], path: str
 ) -> None:
@@ -208,7 +208,7 @@ def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
     return opened
 
 
-@pytest.mark.parametrize("what", sampled(list(OPENED), 5))
+@pytest.mark.parametrize("what", sampled(list(OPENED), 3))
 def test_dialogs_and_menus_over_a_page_have_no_serious_finding(page: Page, things: dict[str, Any], what: str) -> None:
     path, presses, role = OPENED[what]
     page.goto(path.format(**things))

@@ -77,6 +77,7 @@ def identity(product: Product, person: Person, **more: Any) -> str:
     return str(made["id"])
 
 
+@pytest.mark.slow
 def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
     product: Product, person: Person, sign_in: Open, cloud: Bench, publish: Publish
 ) -> None:

@@ -173,6 +173,7 @@ def test_group_is_planned_reviewed_applied_in_part_and_destroyed(product: Produc
     assert gone == [("DESTROY", path) for path in reversed(paths)]
 
 
+@pytest.mark.slow
 def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person, page: Page) -> None:
     product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "large"})
     made = """insert into public.modules (org_id, group_id, group_path, name, path)

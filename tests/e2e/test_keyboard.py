@@ -173,6 +173,7 @@ def test_a_first_runner_is_registered_and_its_token_copied(product: Product, per
     expect(row(page, "by-keys")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_runner_is_drained_and_removed(product: Product, person: Person, page: Page) -> None:
     product.runner(person, "spare")
     go(page, "/dashboard/runners")
@@ -215,6 +216,7 @@ def test_a_module_is_created_and_planned_and_a_job_cancelled(product: Product, p
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
+@pytest.mark.slow
 def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     product: Product, person: Person, runner: ScriptedRunner, page: Page
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     expect(page.locator(".ry-head .ry-why")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_schedule_and_a_rule_are_created(product: Product, person: Person, page: Page) -> None:
     make_module(product, person, "clock/work")
     go(page, f"{SETTINGS}/triggers")
@@ -300,6 +303,7 @@ def page_with(name: str) -> str:
 
 
 # Last: a new password ends the other sessions of the person, and with them the token that other tests use.
+@pytest.mark.slow
 def test_a_member_is_invited_and_a_password_changed(page: Page) -> None:
     go(page, f"{SETTINGS}/members")
     press(page, page.get_by_role("button", name="Invite"))

@@ -96,6 +96,7 @@ def test_a_disk_that_fills_up_before_the_news_is_delivered_changes_nothing(apply
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_in_a_plan_costs_no_job(bench: Bench, disk: Path, tmp_path: Path) -> None:
     """The engine wraps its message into a box, so that the words of the system do not stand on one line."""
     engine = make_engine(tmp_path / "engine", bench.tofu)
@@ -115,6 +116,7 @@ def test_a_disk_that_is_full_in_a_plan_costs_no_job(bench: Bench, disk: Path, tm
     close_ledger(bench, [job]).check()
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_killed_runner_lose_no_state(apply: Apply, disk: Path) -> None:
     """The engine that is left alone writes what it has done to a file that has its room already."""
     bench, book = apply.bench, apply.engine.book

@@ -280,6 +280,7 @@ def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_lea
         assert deliver().status_code == 404
 
 
+@pytest.mark.slow
 def test_a_schedule_that_was_due_while_the_project_was_down_runs_once(
     receiver: Receiver, shared_tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def kill(runner: WorkerProcess) -> None:
     runner.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", sampled(["init", "plan", "show"], 1))
 def test_killed_before_infrastructure_changed_the_job_runs_again(bench: Bench, engine: HeldTofu, phase: str) -> None:
     worker = bench.register()
@@ -110,6 +111,7 @@ def test_the_next_start_reports_an_end_that_a_killed_process_could_not(
     close_ledger(bench, [job], engine.runs).check()
 
 
+@pytest.mark.slow
 def test_killed_before_the_claims_reply_the_job_is_not_stranded(bench: Bench, engine: HeldTofu, proxy: Proxy) -> None:
     worker = bench.register()
     proxy.decide = lambda path: Fault.LOSE_REPLY if path.endswith("worker_claim") else Fault.PASS

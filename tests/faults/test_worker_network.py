@@ -190,6 +190,7 @@ def test_a_job_succeeds_after_its_runner_was_stopped_for_two_leases(bench: Bench
     close_ledger(bench, [job], engine.runs).check()
 
 
+@pytest.mark.slow
 def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: RunningStack, tmp_path: Path) -> None:
     with open_bench(fresh_stack, tmp_path) as bench:
         engine = make_engine(tmp_path / "engine", bench.tofu)

@@ -23,7 +23,7 @@ def last_heartbeat(bench: Bench, worker: str) -> datetime:
 def test_a_flood_of_output_is_cut_with_a_notice_and_heartbeats_continue(bench: Bench, tmp_path: Path) -> None:
     runner = bench.runner()
     gate = tmp_path / "gate"
-    flood = "cat /dev/zero | tr \\\\0 x | fold -w 200 | head -c 100000000"
+    flood = "cat /dev/zero | tr \\\\0 x | fold -w 200 | head -c 40000000"
     hook = f"while [ ! -e {gate} ]; do {flood}; done; echo the end of the flood"
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": hook}))
     bench.wait_step(job, "before-plan")

@@ -60,6 +60,7 @@ TOGETHER = (
 MODULES = {
     "docs/dependencies.md": ("apps/site", "net/vpc", "production/site", "staging/site"),
     "docs/access.md": ("platform/prod/vpc",),
+    "docs/cloud-block.md": ("platform/vpc",),
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),

@@ -263,6 +263,7 @@ def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> No
         (("jobs", "show", "999999999"), ExitCode.PROBLEM, "There is no job"),
         (("jobs", "show", "x"), ExitCode.PROBLEM, "There is no job"),
         (("jobs", "list", "--status", "DANCING"), ExitCode.USAGE, ", ".join(JobStatus)),
+        (("jobs", "list", "--type", "DANCING"), ExitCode.USAGE, "Choose from PLAN, APPLY, DESTROY"),
         (("jobs", "cancel", "1", "--kind", "softly"), ExitCode.USAGE, "after-step"),
         (("modules", "create", "alone"), ExitCode.USAGE, "no group"),
         (("modules", "create", "apps/x", "--from", "/nowhere"), ExitCode.USAGE, "not a folder"),

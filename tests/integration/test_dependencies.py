@@ -99,6 +99,7 @@ def log_of_module(bench: Bench, module: str, kind: str) -> str:
     return bench.log_of(rows[0]["id"])
 
 
+@pytest.mark.slow
 def test_group_is_applied_changed_cascaded_and_destroyed_in_order(
     bench: Bench, terminal: Terminal, modules: dict[str, str]
 ) -> None:

@@ -172,6 +172,7 @@ def test_an_unreadable_repository_shows_an_error(repository: Repository) -> None
     assert repository.state()["error"]
 
 
+@pytest.mark.slow
 def test_an_entry_of_the_merge_queue_is_applied_before_it_merges(served: Bench) -> None:
     repository = AtGitHub(served)
     repository.poll()

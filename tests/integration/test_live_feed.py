@@ -113,6 +113,56 @@ async def test_rows_of_another_organisation_never_arrive(people: People) -> None
     assert [row["name"] for row in people.listed(their_store).values()] == ["not-mine"]
 
 
+async def test_two_members_of_one_organisation_with_different_groups_never_receive_each_others_rows(
+    people: People,
+) -> None:
+    """500 changes, in one process: no row, name or count of the other's group is in any answer or change."""
+    owner = await people.sign_up()
+    org_id = await people.organisation(owner)
+    jobs = live_query("list_jobs", ("provision_jobs",), "provision_jobs", limit=200)
+    stores: dict[str, OrgStore] = {}
+    heard: dict[str, list[tuple[str, str]]] = {group: [] for group in ("red", "blue")}
+    for group, rows in heard.items():
+        spec = {"p_org": org_id, "p_group_path": group, "p_name": "x"}
+        module = await people.authorized.rpc(owner, "create_module", spec)
+        people.sql(
+            "insert into provision_jobs (org_id, number, type, module_id, module_path, group_path, priority,"
+            " approvals_required, status, finished_at)"
+            " select %s, n, 'PLAN', %s, %s, %s, 100, 0, 'FAILED', now() from generate_series(%s::integer, %s::integer) as n",
+            org_id, module["id"], f"{group}/x", group, *((1, 250) if group == "red" else (251, 500)),
+        )  # fmt: skip
+        guest = await people.sign_up()
+        people.sql(
+            "insert into memberships (org_id, user_id, email, role) values (%s, %s, %s, 'guest')",
+            org_id,
+            guest.user_id,
+            guest.email,
+        )
+        bound = {"p_org": org_id, "p_path": group, "p_role": "viewer", "p_kind": "member", "p_subject": guest.user_id}
+        await people.authorized.rpc(owner, "grant_role", bound)
+        room = await people.hub.members.check(guest, org_id)
+        view = View(group, "socket", guest.sid, org_id, "page", TOPICS, room=room)
+        people.hub.enter(view)
+        stores[group] = await people.hub.open(org_id, guest)
+        await people.hub.ask(view.tab, org_id, guest, [jobs])
+        stores[group].listen(lambda table, row_id, rows=rows: rows.append((table, row_id)))
+    assert stores["red"] is not stores["blue"]
+    await until(lambda: all(store.link is Link.LIVE for store in stores.values()))
+    people.sql("update provision_jobs set message = 'changed' where org_id = %s", org_id)
+
+    def changed(group: str) -> set[str]:
+        return {row_id for table, row_id in heard[group] if table == "provision_jobs"}
+
+    await until(lambda: len(changed("red")) == len(changed("blue")) == 250)
+    assert changed("red").isdisjoint(changed("blue"))
+    for group, store in stores.items():
+        held = store.live_queries.held(jobs)
+        assert held is not None
+        assert {row["module_path"] for row in held.rows()} == {f"{group}/x"}
+        assert held.answer["total"] == 250
+        assert store.overview["counts"]["jobs"] == {}
+
+
 async def test_an_unpublished_table_wakes_instead(people: People) -> None:
     owner = await people.sign_up()
     org_id = await people.organisation(owner)

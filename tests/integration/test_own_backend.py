@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.worker_bench import Bench
+from tests.support.extent import sampled
 from tests.support.own_backend import OwnBackend, run_bucket, run_own_backend
 
 CODE = """
@@ -111,7 +112,7 @@ def over_http(served: Bench, own: OwnBackend, tmp_path: Path) -> Existing:
     return Existing(files, "http", lambda: own.state)
 
 
-@pytest.fixture(params=["local", "http", "s3"])
+@pytest.fixture(params=sampled(["local", "http", "s3"], 1))
 def existing(request: pytest.FixtureRequest, served: Bench, tmp_path: Path) -> Existing:
     if request.param == "http":
         found: Existing = request.getfixturevalue("over_http")

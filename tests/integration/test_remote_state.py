@@ -57,5 +57,5 @@ def test_service_discovery_names_the_api_and_requests_without_a_valid_token_are_
     for token, status in (({}, 401), ({"authorization": "Bearer nonsense"}, 401)):
         answer = httpx.get(f"{api}/organizations/x/workspaces/a.b", headers=token, timeout=30)
         assert (answer.status_code, bool(answer.json()["errors"])) == (status, True)
-    assert httpx.get(f"{api}/organizations/x/workspaces", timeout=30).status_code == 404
+    assert httpx.get(f"{api}/organizations/x/workspaces", timeout=30).status_code == 401
     assert httpx.post(f"{api}/organizations/x/workspaces/a.b", timeout=30).status_code == 404

@@ -150,6 +150,7 @@ def test_the_github_pipeline_of_the_page_plans_and_applies_without_a_secret(
     assert applied_by(bench) == account_name(bench, account)
 
 
+@pytest.mark.slow
 def test_the_gitlab_pipeline_of_the_page_plans_and_applies_without_a_secret(
     bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench)
     assert plan["plan_summary"]["create"] == 2
     applied = bench.finished("APPLY", module, plan_job_id=plan["id"])
     assert applied["result"]["outputs"]["greeting"]["value"] == "hello Mary"
+    assert {each["status"] for each in applied["plan_summary"]["resources"]} == {"SUCCEEDED"}
     assert bench.finished("DESTROY", module)["plan_summary"]["delete"] == 2
 
 

@@ -78,6 +78,8 @@ async def test_the_doorbell_wakes_for_work_and_for_directives(bench: Bench, tmp_
             return event in events
 
         await eventually(lambda: has("joined"))
+        # Only those who are known to be there are woken.
+        await Server(transport, session.renew).heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
         module = await asyncio.to_thread(bench.module)
         await asyncio.to_thread(bench.enqueue, "PLAN", module)
         await eventually(lambda: has("wake"))

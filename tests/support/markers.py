@@ -1,6 +1,7 @@
 """A test's needs are derived from the fixtures that it requests and from its folder, so nobody has to state them twice."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,13 @@ RULES: tuple[tuple[str, frozenset[str], str], ...] = (
 def mark(items: list[pytest.Item]) -> None:
     """Give every test the markers of its needs."""
     for item in items:
-        for name, fixtures, place in RULES:
-            asked = fixtures.intersection(getattr(item, "fixturenames", ()))
-            if asked or re.search(place, item.path.relative_to(TESTS).as_posix()):
+        for name, fixtures, _ in RULES:
+            if name in _needs_of(item.path) or fixtures.intersection(getattr(item, "fixturenames", ())):
                 item.add_marker(name)
+
+
+@cache
+def _needs_of(file: Path) -> frozenset[str]:
+    """What the tests of a file need because of its place."""
+    place = file.relative_to(TESTS).as_posix()
+    return frozenset(name for name, _, pattern in RULES if re.search(pattern, place))

@@ -10,6 +10,17 @@ _ANSI = re.compile(rb"\x1b\[[0-9;]*m")
 _LINE_END = re.compile("\r?\n[│ \t]*")
 _BOX_END = "╵"
 _HOLDER = re.compile(r"Who:\s+(\S+)")
+_PREFIX = re.compile(r"[Ee]rror:?\s+")
+_PLACE = re.compile(r"\bon (\S+) line (\d+)")
+# Titles that do not name the thing: what to write in their place, and where to find the name in the text.
+_UNNAMED = {
+    "Reference to undeclared input variable": ("Undeclared variable", re.compile(r'with the name\s+"([^"]+)"')),
+    "Reference to undeclared local value": ("Undeclared local value", re.compile(r'with the name\s+"([^"]+)"')),
+    "Reference to undeclared resource": (
+        "Undeclared resource",
+        re.compile(r'resource "([^"]+)"\s+"([^"]+)"\s+has not'),
+    ),
+}
 _KEPT = 400
 _KEPT_OF_ERROR = 2000
 _KEPT_OF_END = 64 * 1024
@@ -39,10 +50,19 @@ class OutputWatch:
 
     @property
     def first_error(self) -> str:
-        """The first error's line, with the list that it announces, or with the holder of the lock."""
+        """The first error: its title, with what it names and its place in the code, or with the holder of the lock."""
         error = _ANSI.sub(b"", self._error).decode(errors="replace").partition(_BOX_END)[0]
-        line, *more = _LINE_END.split(error)
+        line, *more = _LINE_END.split(_PREFIX.sub("", error, count=1))
         if line.rstrip().endswith(":"):
             line = " ".join([line.rstrip(), *filter(None, more)])
         holder = _HOLDER.search(error) if "state lock" in line else None
-        return line[:_KEPT].strip() + (f" (held by {holder.group(1)})" if holder else "")
+        place = _PLACE.search(error)
+        return _named(line[:_KEPT].strip(), " ".join(more)) + (
+            f" (held by {holder.group(1)})" if holder else f" · {place[1]}:{place[2]}" if place else ""
+        )
+
+
+def _named(title: str, text: str) -> str:
+    better, name = _UNNAMED.get(title, ("", None))
+    found = name.search(text) if name else None
+    return f"{better} `{'.'.join(found.groups())}`" if found else title

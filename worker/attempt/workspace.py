@@ -82,7 +82,7 @@ class Workspace:
 
     async def run(
         self, argv: list[str], *, ok: tuple[int, ...] = (0,), what: str = "", pass_fds: tuple[int, ...] = (),
-        is_changing: bool = False,
+        is_changing: bool = False, on_output: Callable[[bytes], None] | None = None,
     ) -> int:  # fmt: skip
         """Run a command with its output in the log; another exit code than `ok` fails the job."""
         shown = what or shlex.join([Path(argv[0]).name, *argv[1:]])
@@ -91,6 +91,8 @@ class Workspace:
 
         async def sink(data: bytes) -> None:
             seen.feed(data)
+            if on_output:
+                on_output(data)
             await asyncio.to_thread(self.log.write, data)
 
         code = await self._child(argv, sink, None, pass_fds, is_changing=is_changing)
@@ -179,9 +181,10 @@ class Workspace:
         said = self.log.redactor.redact(seen.first_error)
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])
+        end = f"{command[:1].upper()}{command[1:]} {ended}."
         starved = f" {STARVED}" if self.is_starved else ""
-        return JobFailed(f"{command} {ended}" + (f": {said}" if said else ".") + starved, code="engine_failed",
-                         hint="The job's log shows what it said.")  # fmt: skip
+        return JobFailed((said or end) + starved, code="engine_failed",
+                         hint=f"{end} The job's log has the rest." if said else "See the job's log.")  # fmt: skip
 
     def remove(self) -> None:
         """End what may still run there, and delete the directory, read-only parts included."""

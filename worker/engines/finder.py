@@ -5,7 +5,9 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from worker.attempt.context import FoundEngine
@@ -18,6 +20,8 @@ from worker.runtime_log import get_logger
 # Written by the stack beside an engine that it is still fetching or building.
 PROGRESS_FILE = "progress.json"
 _VERSION_SECONDS = 60.0
+# A compiler may be silent for minutes on a small machine.
+_STALLED_SECONDS = 600.0
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
 
 
@@ -64,9 +68,12 @@ class EngineFinder:
                 name = str(progress["engine"])
                 if progress.get("is_done") or name in self.found:
                     continue
-                if progress.get("error"):
-                    return f"{name} could not be prepared: {progress['error']}"
-                return f"{name} is being prepared, {int(progress['percent'])} %"
+                if progress.get("error") is not None:
+                    return f"{name} could not be prepared: {progress['error'] or 'the build gave no reason'}"
+                moved_at = float(progress.get("updated_at", time.time()))
+                stall = f", stalled since {datetime.fromtimestamp(moved_at, UTC):%H:%M} UTC"
+                is_stalled = time.time() - moved_at > _STALLED_SECONDS
+                return f"{name} is being prepared, {int(progress['percent'])} %{stall if is_stalled else ''}"
             except (OSError, ValueError, KeyError, TypeError):
                 continue
         return None

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from wire.hcl_blocks import remote_states
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
-from worker.engines.apply_events import follow_apply
+from worker.engines.apply_events import ApplyEvents, follow_file, hcl_event, printed_event
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
@@ -124,13 +123,20 @@ class HclDriver:
         """Carry the planned file out; the engine asks nothing, since a plan is its approval."""
         if space.plan_summary is None:
             await self._summarise(space, is_refresh_only=False)
-        async with self._followed(space) as flags:
+        # Since 1.12 OpenTofu writes its machine events beside its human output.
+        has_events = self._engine.name is EngineName.TOFU and Version(self._engine.version) >= Version("1.12.0")
+        file = space.root / "events.jsonl"
+        parse = hcl_event if has_events else printed_event
+        events = ApplyEvents(space.plan_summary or {}, parse, space.on_summary)
+        async with follow_file(partial(space.read, file), events) if has_events else nullcontext():
             with opened_plan(space) as (path, descriptors):
+                flags = [f"-json-into={file}"] if has_events else []
                 await space.run(
                     [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, path],
                     what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
                     pass_fds=descriptors,
                     is_changing=True,
+                    on_output=None if has_events else events.feed,
                 )
 
     async def change_state(self, space: Workspace) -> None:
@@ -172,14 +178,3 @@ class HclDriver:
         space.plan_summary = {**summary, SHA256: space.result[SHA256]}
         space.on_summary()
         return plan
-
-    @asynccontextmanager
-    async def _followed(self, space: Workspace) -> AsyncIterator[list[str]]:
-        # Since 1.12 OpenTofu writes its machine events beside its human output.
-        can_follow = self._engine.name is EngineName.TOFU and Version(self._engine.version) >= Version("1.12.0")
-        if not can_follow:
-            yield []
-            return
-        events = space.root / "events.jsonl"
-        async with follow_apply(partial(space.read, events), space.plan_summary or {}, space.on_summary):
-            yield [f"-json-into={events}"]

@@ -56,7 +56,8 @@ def check_backend(space: Workspace) -> None:
 
 
 async def _check_choice(space: Workspace, facts: Facts) -> None:
-    is_chosen = space.spec.module.backend is StateHome.RUNYARD
+    is_ours = facts.host != "" and facts.host == space.context.settings.server.discovery_host
+    is_chosen = is_ours or space.spec.module.backend is StateHome.RUNYARD
     if is_chosen or (await space.backend.store.state_get(space.ref)).exists:
         space.say(f"State: Runyard's. {_named(facts)} in the code is not used.")
         return

@@ -2,16 +2,18 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
+from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.plan_digest import CHANGE_DIGEST
-from worker.engines.pulumi_events import change_digest, read_changes, read_summary
+from worker.engines.pulumi_events import as_summary, change_digest, read_changes, read_summary
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_lock import lock_info
 from worker.enums import JobType
@@ -111,11 +113,16 @@ class PulumiDriver:
         """Update or destroy under the server's lock, and export the checkpoint whatever happens."""
         events = space.root / "apply-events.json"
         command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", f"--event-log={events}"]
-        if space.plan is None or is_destroy:
-            await self._change(space, command)
-        else:
-            with opened_plan(space) as (path, descriptors):
-                await self._change(space, [*command, f"--plan={path}"], descriptors)
+        if space.plan_summary is None and space.job.plan_job_id is not None:
+            space.plan_summary = as_summary(await fetch_artifact(space, CHANGES_ARTIFACT))
+            space.on_summary()
+        followed = ApplyEvents(space.plan_summary or {}, pulumi_event, space.on_summary)
+        async with follow_file(partial(space.read, events), followed):
+            if space.plan is None or is_destroy:
+                await self._change(space, command)
+            else:
+                with opened_plan(space) as (path, descriptors):
+                    await self._change(space, [*command, f"--plan={path}"], descriptors)
         if space.plan_summary is None:
             space.plan_summary = read_summary(space.read(events))
             space.on_summary()

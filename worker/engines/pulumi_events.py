@@ -25,6 +25,11 @@ def read_summary(log: bytes | None) -> dict[str, Any]:
     return summary_of(list(resources.values()), [])
 
 
+def as_summary(changes: bytes) -> dict[str, Any]:
+    """Summarise the changes that a plan's job has kept."""
+    return summary_of([_named(each["address"], each["action"]) for each in json.loads(changes)["resources"]], [])
+
+
 def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
     """List the changes of an event log, attribute by attribute; Pulumi writes its secrets as [secret]."""
     found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}
@@ -80,12 +85,11 @@ def _every_metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
 
 def _resources(log: bytes | None) -> Iterator[dict[str, Any]]:
     for metadata in _metadata(log):
-        yield {
-            "address": metadata.get("urn", ""),
-            "type": metadata.get("type", ""),
-            "name": str(metadata.get("urn", "")).rsplit("::", 1)[-1],
-            "action": _action(metadata),
-        }
+        yield {**_named(str(metadata.get("urn", "")), _action(metadata)), "type": metadata.get("type", "")}
+
+
+def _named(urn: str, action: str) -> dict[str, Any]:
+    return {"address": urn, "name": urn.rsplit("::", 1)[-1], "action": action}
 
 
 def _events(log: bytes | None) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ class WakeUps:
 
     def notify(self, event: str) -> None:
         """Wake the loops that the doorbell's event concerns."""
-        if event in {"wake", "joined"}:
+        if event in {"wake", "joined", "lost"}:
             self.claim.set()
         if event in {"directive", "joined"}:
             self.heartbeat.set()
@@ -72,7 +72,8 @@ def build_loops(parts: Parts) -> Loops:
         is_rehearsal=settings.scaling.rehearse,
     )  # fmt: skip
     starter = _job_starter(parts, scaler)
-    claim = _claim_loop(parts, starter)
+    doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, wake_ups.notify, parts.clock)
+    claim = _claim_loop(parts, starter, doorbell)
     directives = Directives(
         parts.table, parts.process_status, wake_claim=wake_ups.claim.set, wake_heartbeat=wake_ups.heartbeat.set,
         own_capacity=settings.capacity,
@@ -82,7 +83,6 @@ def build_loops(parts: Parts) -> Loops:
         server, parts.table, parts.process_status, parts.facts, directives.obey, parts.clock, wake_up=wake_ups.heartbeat
     )
     parts.session.listeners.append(lambda _: heartbeat.forget_facts())
-    doorbell = Doorbell(settings.server.url, lambda: parts.session.grant, wake_ups.notify, parts.clock)
     return Loops(starter, claim, heartbeat, scaler, doorbell)
 
 
@@ -112,11 +112,12 @@ def _serve_metrics(parts: Parts) -> OnEnd | None:
     return metrics.note
 
 
-def _claim_loop(parts: Parts, starter: JobStarter) -> ClaimLoop:
+def _claim_loop(parts: Parts, starter: JobStarter, doorbell: Doorbell) -> ClaimLoop:
     context = parts.context
     is_equipped = bool(parts.dispatcher or context.settings.engine.fetch_command)
     return ClaimLoop(
         context.server, parts.table, parts.process_status,
         lambda: is_equipped or bool(context.finder.found), starter.start, parts.clock,
-        poll_seconds=context.settings.server.poll_seconds, wake_up=parts.wake_ups.claim,
+        poll_seconds=context.settings.server.poll_seconds, is_rung=lambda: doorbell.is_live,
+        wake_up=parts.wake_ups.claim,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Asking for work: at every wake-up, and every ten seconds without one."""
+"""Asking for work: at every wake-up, every minute or two while wake-ups come, and every ten seconds without them."""
 
 import asyncio
 import uuid
@@ -16,6 +16,9 @@ from worker.runtime_log import get_logger
 
 Start = Callable[[ClaimedJob, float], None]
 
+# Heartbeats are answered with "there is work" as well, so while the doorbell is live nobody waits for this.
+RUNG_POLL_SECONDS = 90.0
+
 
 @dataclass
 class _Request:
@@ -31,9 +34,9 @@ class ClaimLoop:
 
     def __init__(
         self, server: Server, table: JobTable, process_status: ProcessStatus, is_ready: Callable[[], bool], start: Start, clock: Clock,
-        *, poll_seconds: float, wake_up: asyncio.Event | None = None,
+        *, poll_seconds: float, is_rung: Callable[[], bool] = lambda: False, wake_up: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`is_ready` returns whether the runner has any engine."""
+        """`is_ready` returns whether the runner has any engine, `is_rung` whether the doorbell is live."""
         self._server = server
         self._table = table
         self._process_status = process_status
@@ -41,6 +44,7 @@ class ClaimLoop:
         self._start = start
         self._clock = clock
         self._poll_seconds = poll_seconds
+        self._is_rung = is_rung
         self._log = get_logger("worker.claim")
         self._open: _Request | None = None
         self._failures = 0
@@ -60,10 +64,15 @@ class ClaimLoop:
                 if self._failures % 10 == 0:
                     self._log.warning("the claim was not answered", id="claim_unanswered", why=error.message)
                 self._failures += 1
-            pause = (
-                backoff(self._failures, first=0.5, most=self._poll_seconds) if self._failures else self._poll_seconds
-            )
-            await wait_for_wake_up(self.wake_up, jittered(pause, 0.1))
+            await wait_for_wake_up(self.wake_up, self.pause())
+
+    def pause(self) -> float:
+        """Return the seconds to wait for a wake-up before the next claim."""
+        if self._failures:
+            return jittered(backoff(self._failures, first=0.5, most=self._poll_seconds), 0.1)
+        if self._is_rung():
+            return jittered(max(RUNG_POLL_SECONDS, self._poll_seconds), 1 / 3)
+        return jittered(self._poll_seconds, 0.1)
 
     async def claim(self) -> None:
         """Claim once for every free slot, or repeat the claim whose answer was lost."""

@@ -86,7 +86,7 @@ class Heartbeat:
 
     def _note_failure(self, error: Retryable | Rejected, failures: int) -> None:
         self._process_status.is_connected = False
-        if failures == 0 or failures % 10 == 0:
+        if failures % 10 == 0:
             self._log.warning(
                 "no heartbeat: cut off from the server", id="cut_off", why=error.message, failures=failures + 1
             )

@@ -205,7 +205,7 @@ class ServerSettings(Section):
         default=None, description="Host for TF_TOKEN_<host> in jobs, when it is not the URL's."
     )
     poll_seconds: float = Field(
-        default=10, gt=0, le=300, description="How often to look for work when no wake-up comes."
+        default=10, gt=0, le=300, description="How often to look for work while the doorbell is away."
     )
     realtime: bool = Field(default=True, description="Listen to the doorbell; polling works without it.")
     timeout_seconds: float = Field(default=30, gt=0, le=300, description="Limit of one request.")
@@ -220,6 +220,11 @@ class ServerSettings(Section):
         if parts.username or parts.query or parts.fragment:
             raise ValueError("must have no user, query or fragment")
         return value.strip().rstrip("/")
+
+    @property
+    def discovery_host(self) -> str:
+        """The host that jobs know the project by."""
+        return self.service_discovery_host or urlsplit(self.url).hostname or ""
 
 
 class WorkingDirectorySettings(Section):

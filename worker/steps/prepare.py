@@ -3,7 +3,6 @@
 import asyncio
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from worker.attempt.sealed_values import Keys, texts_in
 from worker.attempt.variables import JobVariables
@@ -74,7 +73,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
         "CHECKPOINT_DISABLE": "1",
         "TF_CLI_CONFIG_FILE": str(write_cli_config(space)),
         **space.backend.variables(),
-        **await server_token(space, discovery_host(context.settings)),
+        **await server_token(space, context.settings.server.discovery_host),
     }
     host = host_variables(context.environ, context.settings.engine.pass_environment)
     return {**host, **job_variables(space.variables.env), **built_in}
@@ -102,12 +101,7 @@ def served_here(settings: Settings) -> str:
     """Configure the engine with what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
     services = f"{settings.server.url}/functions/v1/terraform/api/v2/"
     named = "\n".join(f'    "{name}" = "{services}"' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
-    return f'host "{discovery_host(settings)}" {{\n  services = {{\n{named}\n  }}\n}}\n'
-
-
-def discovery_host(settings: Settings) -> str:
-    """The host that jobs know the project by."""
-    return settings.server.service_discovery_host or urlsplit(settings.server.url).hostname or ""
+    return f'host "{settings.server.discovery_host}" {{\n  services = {{\n{named}\n  }}\n}}\n'
 
 
 async def server_token(space: Workspace, host: str) -> dict[str, str]:

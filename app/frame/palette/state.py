@@ -48,8 +48,8 @@ class PaletteState(AppState, rx.State):
         self.text, self.problem = text, ""
         who = await self._who()
         wanted = text.removeprefix(view.ACTIONS_ONLY).strip()
-        acts = view.actions(wanted, can_operate=who.can_operate, can_admin=who.can_admin)
-        commands = await self._commands(text) if who.can_operate else []
+        acts = view.actions(wanted, can_operate=who.can_run, can_admin=who.can_admin)
+        commands = await self._commands(text) if who.can_run else []
         found = [*commands, *await self._found(text), *view.group("Actions", acts, len(acts))]
         self._assign("groups", found)
 

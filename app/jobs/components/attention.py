@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.jobs.state.run import RunState
 from app.ui.dialog import dialog_acts
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
@@ -20,7 +21,8 @@ def failure() -> rx.Component:
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
     note = rx.el.div(
         icon("circle-x", ""),
-        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
+        rx.el.p(rx.el.b(View["problem"]), " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
+        rx.cond(View["problem_place"] != "", _in_log()),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red"},
         role="status",
@@ -88,7 +90,12 @@ def _surface(label: str, event: Any) -> rx.Component:
 
 def _ways() -> list[rx.Component]:
     again = View["title"].to(str) + " again"
-    check = rx.button("Run a check plan", on_click=JobActionState.check_first, color_scheme="gray", high_contrast=True)
+    unseen = rx.button("Run a check plan", on_click=JobActionState.check_first, color_scheme="gray", high_contrast=True)
+    check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
+    number = JobState.checked_by.to_string()
+    checked = rx.fragment(
+        "Checked by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"), ". Now choose."
+    )
     release = _way(
         "lock-open",
         "Only release the lock",
@@ -99,7 +106,11 @@ def _ways() -> list[rx.Component]:
         _way(
             "search-check",
             "Check first",
-            "Runs a plan against the real cloud. Changes nothing. Start here.",
+            rx.cond(
+                JobState.checked_by > 0,
+                checked,
+                "Runs a plan against the real cloud. Changes nothing. Start here.",
+            ),
             check,
         ),
         _way(
@@ -137,11 +148,7 @@ def _killed_ways() -> list[rx.Component]:
 
 
 def _reason() -> rx.Var[str]:
-    return rx.cond(
-        View["total"].to(int) > 0,
-        ", after " + View["done"].to_string() + " of " + View["total"].to_string() + " changes were reported",
-        "",
-    )
+    return rx.cond(View["left"] != "", " (" + View["left"].to(str) + ")", "")
 
 
 def _story() -> rx.Component:
@@ -151,7 +158,7 @@ def _story() -> rx.Component:
         View["problem"].to(str),
         " ",
         rx.cond(
-            View["lost_at"] != "", rx.fragment("Given up at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". ")
+            View["lost_at"] != "", rx.fragment("Last sign at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". ")
         ),
     )
     return rx.el.p(
@@ -183,8 +190,23 @@ def attention() -> rx.Component:
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
         _attention_panel(title, _story(), _ways()),
-        rx.cond(View["was_killed"], _attention_panel(title, killed, _killed_ways())),
+        rx.cond(
+            View["was_killed"],
+            _attention_panel(title, killed, _killed_ways()),
+            rx.cond(View["is_interrupted"], _interrupted()),
+        ),
     )
+
+
+def _interrupted() -> rx.Component:
+    """The panel of an apply that failed or was stopped on the way: how far it got, and a plan of the rest."""
+    what = View["title"].to(str)
+    title = rx.cond(View["status"] == "FAILED", what + " failed on the way", what + " was stopped on the way")
+    plan = RunState.plan_to_apply(View["module_id"].to(str), View["again_type"] == "DESTROY")
+    again = rx.button("Plan what is left", on_click=plan, color_scheme="gray", high_contrast=True)
+    way = _way("file-search", "Plan again", "Compares the code with what exists now, then waits for you.", again)
+    story = rx.el.p(View["left"], ". Changes that are done are in the state.", class_name="mut ry-story")
+    return _attention_panel(title, story, [way])
 
 
 def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) -> rx.Component:
@@ -237,6 +259,12 @@ def _late_log() -> rx.Component:
         class_name="ry-link",
         custom_attrs={"data-testid": "late-log", **DOWNLOAD},
     )
+
+
+def _in_log() -> rx.Component:
+    """The button that leads to the error's line of the log."""
+    custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
+    return rx.button("Show in the log", size="1", variant="surface", color_scheme="gray", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:

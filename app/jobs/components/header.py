@@ -64,7 +64,7 @@ def _plan_act() -> rx.Component:
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
     old = rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"})
     return rx.cond(
-        JobState.newer_serial > 0,
+        JobState.newer_serial >= 0,
         rx.cond(may("job.plan"), rx.fragment(old, again)),
         rx.cond(may("job.apply"), apply_it),
     )
@@ -200,7 +200,7 @@ def _runner() -> rx.Component:
 
 def _lease() -> rx.Component:
     renewed = _fact("Heartbeat", rx.el.span(ago(JobState.lease_at), class_name="num"))
-    lost = _fact("Lease", rx.el.span("lost at ", clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
+    lost = _fact("Last sign", rx.el.span(clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
         _maybe(View["lost_at"] != "", lost),

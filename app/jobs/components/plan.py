@@ -54,6 +54,7 @@ def _mark(resource: rx.Var[Resource]) -> rx.Component:
         resource.state,
         ("DONE", icon("circle-check", class_name="t-grn", aria_label="done")),
         ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin", aria_label="in progress")),
+        ("STOPPED", icon("circle-slash", class_name="t-org", aria_label="begun, not ended")),
         ("FAILED", icon("circle-x", class_name="t-red", aria_label="failed")),
         ("PENDING", icon("circle-dashed", class_name="mut", aria_label="not yet")),
         rx.fragment(),

@@ -115,15 +115,22 @@ def state() -> rx.Component:
     )
     lock = _item(tone, holder, proof)
     unlocked = _item(icon("lock-open", class_name="mut"), "Not locked", "No job is writing it.")
-    serial = rx.cond(
-        found.serial > 0,
-        _item(
-            icon("history", class_name="mut"),
-            rx.el.span("Serial ", found.serial, class_name="num"),
-            rx.fragment("Written ", ago(found.updated_at)),
+    own = _item(
+        icon("history", class_name="mut"),
+        rx.el.span("Serial ", found.own_serial, class_name="num"),
+        rx.fragment(
+            "Written by this job ",
+            ago(found.own_at),
+            rx.cond(found.own_serial < found.serial, "; now serial " + found.serial.to_string(), ""),
         ),
-        _item(icon("history", class_name="mut"), "No state yet", "The first apply writes it."),
     )
+    present = _item(
+        icon("history", class_name="mut"),
+        rx.el.span("Serial ", found.serial, class_name="num"),
+        rx.fragment("Written ", ago(found.updated_at)),
+    )
+    none = _item(icon("history", class_name="mut"), "No state yet", "The first apply writes it.")
+    serial = rx.cond(found.own_at != "", own, rx.cond(found.updated_at != "", present, none))
     custom = {"data-testid": "state", "data-locked": found.is_locked}
     panel = titled_panel(
         "State",

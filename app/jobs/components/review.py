@@ -27,7 +27,7 @@ def planned_from() -> rx.Component:
         rx.cond(Planned.runner != "", " on " + Planned.runner, ""),
         rx.cond(Planned.source != "", rx.fragment(" from ", rx.el.span(Planned.source, class_name="ry-mono")), ""),
         ", against ",
-        rx.cond(Planned.serial > 0, "serial " + Planned.serial.to_string(), "no state"),
+        rx.cond(Planned.serial >= 0, "serial " + Planned.serial.to_string(), "no state"),
         ".",
         rx.cond(View["is_before_run"], " If the state changes before the apply starts, this plan is refused.", ""),
     )

@@ -62,7 +62,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     stages: list[Stage] = []
     is_line_open: bool = False
     kept: list[kept_states.KeptState] = []
-    newer_serial: int = 0
+    newer_serial: int = -1
     _answer: dict[str, Any] = {}
     _lease: LiveQuery | None = None
 
@@ -127,12 +127,12 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
         self._assign("given", [build_given(row) for row in answer["variables"]])
         self._assign("comments", [reviews.comment(row) for row in answer["comments"]])
-        self._assign("state", module_states.build(answer["state"]))
+        self._assign("state", module_states.build(answer["state"], int(self._job["id"])))
         self._assign("kept", kept_states.build(answer["kept"]))
         self._assign("checked_by", int(answer["checked_by"] or 0))
         is_plan = self._job.get("type") == "PLAN" and self._job.get("status") == "SUCCEEDED"
         moved_on = is_plan and self._job.get("planned_serial") not in (None, self.state.serial)
-        self._assign("newer_serial", self.state.serial if moved_on else 0)
+        self._assign("newer_serial", self.state.serial if moved_on else -1)
         why = answer["why"] if self._job.get("status") == "QUEUED" else None
         self._assign("why", queue.build(why, str(why["checked_at"])) if why else queue.Why())
 

@@ -55,14 +55,15 @@ class JobView(TypedDict):
     problem: str
     problem_hint: str
     problem_code: str
+    problem_place: str
     planned_by: int
     retry_of: int
     inspects: int
     is_refresh_only: bool
     again_type: str
     phase: str
-    done: int
-    total: int
+    left: str
+    is_interrupted: bool
     lost_at: str
     slimmed_at: str
     is_open: bool
@@ -114,8 +115,8 @@ def build_view(
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
-    done, total = words.progress(job)
     error = job.get("error") or {}
+    message = str(error.get("message") or "")
     return {
         "id": int(job["id"]),
         "number": int(job.get("number") or 0),
@@ -126,15 +127,22 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
         "module_id": str(job.get("module_id") or ""),
         "cancelling": _cancelling(job),
-        "problem": as_sentence(str(error.get("message") or "")),
+        "problem": message if _place(message) else as_sentence(message),
         "problem_hint": str(error.get("hint") or ""),
         "problem_code": str(error.get("code") or ""),
+        "problem_place": _place(message),
         "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
         "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
-        "done": done,
-        "total": total,
+        "left": words.left(job),
+        "is_interrupted": words.left(job) != "" and job["status"] in ("FAILED", "CANCELLED"),
     }
+
+
+def _place(message: str) -> str:
+    """Return the place in the code that ends an engine's error, as the log writes it."""
+    found = re.search(r" · (\S+):(\d+)$", message)
+    return f"{found[1]} line {found[2]}" if found else ""
 
 
 def named_jobs(job: Row) -> dict[str, str]:
@@ -172,12 +180,11 @@ def title(job: Row) -> str:
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
     since, until = span(job)
     lost = lost_at(events)
-    is_over = job["status"] in words.FINISHED
     return {
         "time_label": _time_label(job),
         "since": since,
         # A job that was lost ran until then; the time after it belongs to the person who decided.
-        "until": lost if is_over and lost else until,
+        "until": lost if lost and job["status"] not in words.ACTIVE else until,
         "created_at": str(job.get("created_at") or ""),
         "ended_at": str(job.get("finished_at") or ""),
         "lost_at": lost,
@@ -249,11 +256,13 @@ def _cancelling(job: Row) -> str:
 
 
 def lost_at(events: Iterable[Row]) -> str:
-    """When contact was lost; nothing once the runner is back."""
+    """When a lost attempt gave its last sign; nothing once the runner is back, or another attempt has begun."""
     at = ""
     for event in events:
-        if event.get("event") in ("attention", "resumed"):
-            at = str(event.get("at") or "") if event["event"] == "attention" else ""
+        if event.get("event") == "attention":
+            at = str(_detail(event).get("since") or event.get("at") or "")
+        elif event.get("event") in ("resumed", "claimed"):
+            at = ""
     return at
 
 
@@ -354,7 +363,7 @@ def _detail(event: Row) -> Row:
 
 def log_note(job: Row) -> str:
     """Explain an unusual end of the log; empty when it ends as logs do."""
-    if job.get("status") != "NEEDS_ATTENTION":
+    if job.get("status") != "NEEDS_ATTENTION" or _code(job) != "OUT_OF_CONTACT":
         return ""
     return "The log ends where the runner was lost. Later lines are on its disk, and are sent if it returns."
 

@@ -38,7 +38,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource of a plan; `state` is DONE, RUNNING, FAILED, PENDING or empty when nothing is applied."""
+    """One resource of a plan; `state` is DONE, RUNNING, STOPPED, FAILED, PENDING or empty when nothing is applied."""
 
     address: str
     symbol: str
@@ -160,7 +160,9 @@ def _state(row: Row, job: Row) -> str:
         return "DONE"
     if status in _FAILED:
         return "FAILED"
-    return "RUNNING" if status in _RUNNING and job.get("status") == "PROCESSING" else "PENDING"
+    if status in _RUNNING:
+        return "RUNNING" if job.get("status") == "PROCESSING" else "STOPPED"
+    return "PENDING"
 
 
 def _output(row: Row) -> str:

@@ -77,7 +77,7 @@ def planned(job: Row, plan_job: Row, serial: int) -> Planned:
     """Describe the source of a job's plan, and whether it can still be applied."""
     if not plan_job:
         return Planned()
-    made_against = int(plan_job.get("planned_serial") or 0)
+    made_against = int(plan_job["planned_serial"]) if plan_job.get("planned_serial") is not None else -1
     is_waiting = job.get("status") == "AWAITING_APPROVAL"
     return Planned(
         is_known=True,

@@ -28,8 +28,12 @@ class StateView:
     """The state; `lock_job` and `lock_attempt` are the proof of whose lock it is, `lock_id` is the engine's own."""
 
     is_known: bool = False
-    serial: int = 0
+    # -1 while there is none: 0 is a serial.
+    serial: int = -1
     updated_at: str = ""
+    # The version that this job wrote last.
+    own_serial: int = 0
+    own_at: str = ""
     is_locked: bool = False
     lock_id: str = ""
     lock_job: int = 0
@@ -40,17 +44,20 @@ class StateView:
     versions: tuple[Version, ...] = ()
 
 
-def build(answer: object) -> StateView:
-    """Read what state_info answered."""
+def build(answer: object, job_id: int = 0) -> StateView:
+    """Read what state_info answered; `job_id` is the job whose own version is shown."""
     if not isinstance(answer, Mapping):
         return StateView()
     lock = answer.get("lock")
     held = lock if isinstance(lock, Mapping) else {}
     info = held.get("info") if isinstance(held.get("info"), Mapping) else held
     versions = [row for row in answer.get("versions") or [] if isinstance(row, Mapping)]
+    own = next((row for row in versions if job_id and _number(row.get("job_id")) == job_id), {})
     return StateView(
         is_known=True,
-        serial=_number(answer.get("serial")),
+        own_serial=_number(own.get("serial")),
+        own_at=str(own.get("created_at") or ""),
+        serial=_number(answer["serial"]) if answer.get("serial") is not None else -1,
         updated_at=str(answer.get("updated_at") or ""),
         is_locked=bool(held),
         lock_id=_text(held, info, "lock_id", "ID", "id"),

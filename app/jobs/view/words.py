@@ -27,6 +27,11 @@ FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 ENGINE_WORDS = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 
 _REASON_LENGTH = 80
+_MOST_NAMED = 3
+_DOING = {
+    "create": "was being created", "update": "was being updated", "replace": "was being replaced",
+    "delete": "was being deleted",
+}  # fmt: skip
 
 
 def size(count: int) -> str:
@@ -117,6 +122,18 @@ def progress(job: Row) -> tuple[int, int]:
     resources = (job.get("plan_summary") or {}).get("resources") or []
     touched = [item for item in resources if item.get("action") not in ("read", "no-op", "no_op")]
     return sum(1 for item in touched if is_done(item)), len(touched)
+
+
+def left(job: Row) -> str:
+    """Count the changes that a job has done, and name the resources in the middle of theirs."""
+    done, total = progress(job)
+    if not total or job.get("phase") not in ("APPLY", "DESTROY"):
+        return ""
+    resources = (job.get("plan_summary") or {}).get("resources") or []
+    begun = [item for item in resources if item.get("status") in ("RUNNING", "FAILED")]
+    named = [f"{item.get('address')} {_DOING.get(str(item.get('action')), 'was being changed')}" for item in begun]
+    more = [f"{len(named) - _MOST_NAMED} more had begun"] if len(named) > _MOST_NAMED else []
+    return "; ".join([f"{done} of {total} changes done", *named[:_MOST_NAMED], *more])
 
 
 def is_done(resource: Row) -> bool:

@@ -8,7 +8,7 @@ from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
 from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
-from app.ui.form.elements import check_field
+from app.ui.form.elements import check_field, exact_input
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
 
@@ -58,14 +58,8 @@ def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Com
 
 
 def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Component:
-    entry = rx.input(
-        id=f"dependency-{name}",
-        name=name,
-        placeholder=placeholder,
-        required=is_needed,
-        auto_complete="off",
-        class_name="ry-mono",
-        custom_attrs={"spellCheck": "false"},
+    entry = exact_input(
+        id=f"dependency-{name}", name=name, placeholder=placeholder, required=is_needed, class_name="ry-mono"
     )
     return rx.el.div(rx.el.label(label, html_for=f"dependency-{name}", class_name="ry-lab"), entry, class_name="ry-f")
 

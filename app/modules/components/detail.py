@@ -43,6 +43,7 @@ def _plans() -> rx.Component:
             ModulesState.state.versions.length() == 0,
             menu_item("download", "Bring in state", RunState.bring_state(module)),
         ),
+        menu_item("square-terminal", "Use from your terminal", ModuleActionState.show_terminal(True)),
     )
 
 

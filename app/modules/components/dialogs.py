@@ -7,6 +7,7 @@ import reflex as rx
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
 from app.ui.button import act_button, plain_button
+from app.ui.copy import code_block
 from app.ui.dialog import alert, cancel, dialog, dialog_acts, dialog_input, question, typed_field
 
 State = ModuleActionState
@@ -72,6 +73,24 @@ def _comparison() -> rx.Component:
     )
 
 
+def _part(words: str, text: Any, label: str) -> rx.Component:
+    return rx.fragment(rx.el.p(words, class_name="sm ry-dialog-field"), code_block(text, label))
+
+
+def _terminal() -> rx.Component:
+    return dialog(
+        "Use from your terminal",
+        "With OpenTofu or Terraform. plan uploads your folder and shows the log; apply waits for approvals and checks.",
+        rx.cond(State.cloud_host != "", _part("Once, in ~/.terraformrc", State.cloud_host, "Copy the host")),
+        _part("Sign in once", State.login, "Copy the sign-in"),
+        _part("In the module's code, in place of a backend block", State.cloud, "Copy the block"),
+        dialog_acts(rx.dialog.close(plain_button("Close"))),
+        is_open=State.cloud != "",
+        on_open_change=State.show_terminal,
+        width="560px",
+    )
+
+
 def module_dialogs() -> list[rx.Component]:
     """Every dialog of the page; at most one is open."""
     to_confirm = rx.fragment("Type ", rx.el.span(State.name, class_name="ry-mono"), " to confirm")
@@ -101,4 +120,5 @@ def module_dialogs() -> list[rx.Component]:
         _lock(),
         _roll_back(),
         _comparison(),
+        _terminal(),
     ]

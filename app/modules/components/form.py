@@ -12,7 +12,7 @@ from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.button import icon_button, small_button
 from app.ui.choice import choice
-from app.ui.form.elements import check_field, problem_line
+from app.ui.form.elements import check_field, exact_input, problem_line
 from app.ui.icons import icon
 from app.ui.sheet import sheet, sheet_form
 
@@ -34,14 +34,12 @@ def _frame(key: str, label: Any, control: rx.Component, hint: str = "") -> rx.Co
 
 
 def _text(key: str, label: str, hint: str = "", placeholder: str = "", **props: Any) -> rx.Component:
-    control = rx.input(
+    control = exact_input(
         id=f"f-{key}",
         name=key,
         default_value=State.values[key],
         placeholder=placeholder,
-        auto_complete="off",
         color_scheme=rx.cond(State.errors.contains(key), "red", "indigo"),
-        custom_attrs={"spellCheck": "false"},
         **props,
     )
     return _frame(key, label, control, hint)
@@ -66,14 +64,12 @@ def _section(title: str, *children: rx.Component) -> rx.Component:
 
 def _path(row: rx.Var[FileRow], where: str, key: rx.Var[str]) -> rx.Component:
     return rx.el.div(
-        rx.input(
+        exact_input(
             name=f"{where}_path:" + key,
             default_value=row["path"],
             placeholder="main.tf",
             aria_label="Path",
-            auto_complete="off",
             class_name="grow ry-mono",
-            custom_attrs={"spellCheck": "false"},
         ),
         icon_button("x", "Remove this file", State.remove_file(where, key), type="button"),
         class_name="ry-row",

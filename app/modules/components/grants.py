@@ -7,6 +7,7 @@ from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
 from app.ui.button import plain_button
 from app.ui.elements import ago
+from app.ui.form.elements import exact_input
 from app.ui.panel import titled_panel
 
 State = ModuleGrantsState
@@ -22,14 +23,12 @@ def _reader(reader: rx.Var[Reader]) -> rx.Component:
 def _add() -> rx.Component:
     """A field for the path of the module that reads."""
     return rx.form(
-        rx.input(
+        exact_input(
             name="reader",
             placeholder="apps/site",
             aria_label="Path of the module that reads",
             required=True,
-            auto_complete="off",
             class_name="grow ry-mono",
-            custom_attrs={"spellCheck": "false"},
         ),
         plain_button("Grant", type="submit"),
         on_submit=State.grant,

@@ -107,7 +107,7 @@ def _runners() -> rx.Component:
 
 def _module(module: rx.Var[GroupModule]) -> rx.Component:
     badge = rx.cond(
-        module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Never ran", class_name="mut")
+        module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Not applied yet", class_name="mut")
     )
     drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
     path = rx.link(module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono")

@@ -96,7 +96,7 @@ def _new_menu() -> rx.Component:
         rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
         rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
     )
-    return rx.cond(SessionState.can_operate, menu)
+    return rx.cond(SessionState.can_write, menu)
 
 
 def module_tree() -> rx.Component:

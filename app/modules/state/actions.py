@@ -7,6 +7,8 @@ import reflex as rx
 from app.frame.session import AppState
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
+from app.project.runtime import runtime
+from wire.cloud_block import cloud_block, host_block, host_of
 
 KINDS = ("remove_module", "remove_group", "unlock")
 
@@ -23,6 +25,9 @@ class ModuleActionState(AppState, rx.State):
     newer: int = 0
     is_compared: bool = False
     differences: list[Difference] = []
+    login: str = ""
+    cloud: str = ""
+    cloud_host: str = ""
 
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
@@ -42,6 +47,18 @@ class ModuleActionState(AppState, rx.State):
         self.kind = self.typed = ""
         self.is_locking, self.roll_back_to = False, 0
         self.is_compared, self.differences = False, []
+        self.cloud = ""
+
+    @rx.event
+    async def show_terminal(self, is_open: bool) -> None:
+        """Show how tofu and terraform work against the open module, or close that."""
+        if not is_open:
+            self.cloud = ""
+            return
+        page, url, org = await self._page(), runtime().settings.runner_url, (await self._who()).org_id
+        slug = next(row["slug"] for row in await self._rpc("my_organizations", {}) if row["id"] == org)
+        self.login, self.cloud_host = f"tofu login {host_of(url)}", host_block(url)
+        self.cloud = cloud_block(url, slug, page.module["path"])
 
     @rx.event
     def set_typed(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.modules.view import source_fields
 from app.ui.form import fields
 from app.ui.form.spec import Checked, Form, texts
 
@@ -25,7 +26,7 @@ def check(raw: object, *, is_new: bool) -> Checked:
         "source_kind": _choice(checked, form, "source_kind", SOURCE_KINDS),
         "source": _source(checked, form),
         "engine": _choice(checked, form, "engine", ENGINES),
-        "engine_version": checked.take("engine_version", form, fields.engine_version, "") or None,
+        "engine_version": checked.take("engine_version", form, source_fields.engine_version, "") or None,
         "extra_files": _files(checked, form, "extra"),
         "hooks": _hooks(checked, form),
         **_running(checked, form),
@@ -66,24 +67,24 @@ def _source(checked: Checked, form: Form) -> dict[str, Any]:
     if kind == "git":
         return {
             "url": checked.take("git_url", form, fields.git_url, ""),
-            "ref": checked.take("git_ref", form, fields.ref, ""),
+            "ref": checked.take("git_ref", form, source_fields.ref, ""),
             "subfolder": checked.take("git_subfolder", form, _optional_path, ""),
         }
     if kind == "archive":
         return {
-            "url": checked.take("archive_url", form, fields.archive_url, ""),
-            "sha256": checked.take("archive_sha256", form, fields.sha256, "") or None,
+            "url": checked.take("archive_url", form, source_fields.archive_url, ""),
+            "sha256": checked.take("archive_sha256", form, source_fields.sha256, "") or None,
             "subfolder": checked.take("archive_subfolder", form, _optional_path, ""),
         }
     if kind == "inline":
         return {"files": _inline(checked, form)}
     if kind == "local":
-        return {"path": checked.take("local_path", form, fields.local_path, "")}
+        return {"path": checked.take("local_path", form, source_fields.local_path, "")}
     return {}
 
 
 def _optional_path(text: str) -> str:
-    return fields.relative_path(text, is_optional=True)
+    return source_fields.relative_path(text, is_optional=True)
 
 
 def _inline(checked: Checked, form: Form) -> dict[str, str]:
@@ -98,17 +99,17 @@ def _files(checked: Checked, form: Form, prefix: str) -> list[dict[str, Any]]:
     start = f"{prefix}_path:"
     numbers = [key.removeprefix(start) for key in form if key.startswith(start)]
     rows: dict[str, dict[str, Any]] = {}
-    for number in numbers[: fields.MAX_FILES]:
+    for number in numbers[: source_fields.MAX_FILES]:
         path_key, content_key = f"{start}{number}", f"{prefix}_content:{number}"
         if not form[path_key].strip() and not form.get(content_key, "").strip():
             continue
-        path = checked.take(path_key, form, fields.relative_path, "")
+        path = checked.take(path_key, form, source_fields.relative_path, "")
         content = checked.take(content_key, form, fields.text_of, "")
         if path in rows:
             checked.errors[path_key] = f"{path} is listed twice."
         rows[path] = {"path": path, "content": content}
-    if len(numbers) > fields.MAX_FILES:
-        checked.errors[prefix] = f"At most {fields.MAX_FILES} files."
+    if len(numbers) > source_fields.MAX_FILES:
+        checked.errors[prefix] = f"At most {source_fields.MAX_FILES} files."
     return list(rows.values())
 
 

@@ -48,13 +48,15 @@ def _check() -> rx.Component:
     return rx.cond(State.check == "WORKS", rx.fragment(), note)
 
 
-def _input(label: str, value: Any, on_change: Any, hint: str, placeholder: str) -> rx.Component:
-    return rx.el.div(
-        rx.el.span(label, class_name="ry-lab"),
-        rx.input(aria_label=label, value=value, on_change=on_change, placeholder=placeholder, width="100%"),
-        rx.el.small(hint),
-        class_name="ry-f",
+def _input(label: str, name: str, hint: str, placeholder: str = "") -> rx.Component:
+    entry = rx.input(
+        aria_label=label,
+        value=State.options[name],
+        on_change=lambda text: State.set_option(name, text),
+        placeholder=placeholder,
+        width="100%",
     )
+    return rx.el.div(rx.el.span(label, class_name="ry-lab"), entry, rx.el.small(hint), class_name="ry-f")
 
 
 def _more() -> rx.Component:
@@ -62,11 +64,11 @@ def _more() -> rx.Component:
     role = "What its jobs may do in AWS. Without one they may do nothing there but protect their own task."
     return rx.el.details(
         rx.el.summary("Role, image, version and count"),
-        _input("Task role", State.task_role, State.set_task_role, role, "arn:aws:iam::123456789012:role/deployer"),
-        _input("Image", State.image, State.set_image, "Leave empty to use the deploying runner's.", ""),
+        _input("Task role", "task_role_arn", role, "arn:aws:iam::123456789012:role/deployer"),
+        _input("Image", "image", "Leave empty to use the deploying runner's."),
         rx.el.div(
-            _input("Version", State.version, State.set_version, "Leave empty for the newest release.", ""),
-            _input("Tasks", State.count, State.set_count, "How many run at first.", "1"),
+            _input("Version", "version", "Leave empty for the newest release."),
+            _input("Tasks", "desired_count", "How many run at first.", "1"),
             class_name="ry-two",
         ),
         class_name="ry-f",

@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import AppState
-from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, named_options, read_test
+from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, read_test
 from app.runners.view.form import new_name_problem
 
 ALL_MODULES = "(all modules)"
@@ -51,10 +51,7 @@ class DeployForm(RunnerForm, mixin=True):
     region: str = ""
     size: str = "2 vCPU, 4 GB"
     is_scaled_to_zero: bool = True
-    task_role: str = ""
-    image: str = ""
-    version: str = ""
-    count: str = ""
+    options: dict[str, str] = dict.fromkeys(("task_role_arn", "image", "version", "desired_count"), "")
     job_id: int = 0
     job_number: int = 0
     job_type: str = ""
@@ -112,24 +109,10 @@ class DeployForm(RunnerForm, mixin=True):
         self.is_scaled_to_zero = is_on
 
     @rx.event
-    def set_task_role(self, text: str) -> None:
-        """Name the role that jobs act with."""
-        self.task_role = text.strip()
-
-    @rx.event
-    def set_image(self, text: str) -> None:
-        """Name another image."""
-        self.image = text.strip()
-
-    @rx.event
-    def set_version(self, text: str) -> None:
-        """Name another version."""
-        self.version = text.strip()
-
-    @rx.event
-    def set_count(self, text: str) -> None:
-        """Set the number of tasks."""
-        self.count = text.strip()
+    def set_option(self, name: str, text: str) -> None:
+        """Set the role that jobs act with, another image or version, or the number of tasks."""
+        if name in self.options:
+            self.options = {**self.options, name: text.strip()}
 
     @rx.event
     async def deploy(self) -> None:
@@ -171,7 +154,7 @@ class DeployForm(RunnerForm, mixin=True):
             "is_assigned_to_all_modules": is_all,
             "assignments": [] if is_all else [self.path],
             "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
-            **named_options(self.task_role, self.image, self.version, self.count),
+            **{name: text for name, text in self.options.items() if text},
         }
         return {
             "p_org": await self._org_id(),

@@ -4,23 +4,20 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.live.item_form import OpenForm
 from app.project.errors import Refused
 from app.project.models import Filter, Query
 from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accounts, check_runner, read_runner
 
 
-class RunnerEditState(AppState, rx.State):
+class RunnerEditState(OpenForm, rx.State):
     """The form, open or not."""
 
-    is_open: bool = False
     worker_id: str = ""
     # A runner is registered elsewhere; here it is only changed.
     is_new: bool = False
     chosen: RunnerForm = EMPTY
     accounts: list[AccountChoice] = []
-    errors: dict[str, str] = {}
-    revision: int = 0
 
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
@@ -30,10 +27,8 @@ class RunnerEditState(AppState, rx.State):
         if worker is None or worker.get("is_shared"):
             return rx.toast.error("This runner no longer exists.")
         self.accounts = await self._read_accounts()
-        self.worker_id, self.chosen, self.errors = worker_id, read_runner(worker), {}
-        self.is_open = True
-        # A new key, so that the inputs show what is stored and not what was typed before.
-        self.revision += 1
+        self.worker_id, self.chosen = worker_id, read_runner(worker)
+        self._draw_form()
         return None
 
     async def _read_accounts(self) -> list[AccountChoice]:
@@ -41,11 +36,6 @@ class RunnerEditState(AppState, rx.State):
         columns = "id,name,is_disabled"
         page = await self._select("service_accounts", Query(columns=columns, filters=filters, order="name"))
         return build_accounts(page.rows)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

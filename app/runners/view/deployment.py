@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.runners.view.cloud_identities import check_words
 from app.runners.view.rows import versions
 from app.ui.reader import read
 
@@ -89,6 +88,19 @@ def build_identity(row: Row) -> CloudIdentity:
     )
 
 
+def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
+    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
+    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
+        return "TESTING", "Testing"
+    if test is not None and test["status"] == "QUEUED":
+        return "TESTING", "Waiting for a runner to test it"
+    if row.get("verification_error"):
+        return "BROKEN", str(row["verification_error"])
+    if row.get("verified_at"):
+        return "WORKS", "Works"
+    return "UNKNOWN", "Not tried yet"
+
+
 def read_test(job: Row) -> tuple[str, str]:
     """Describe what the job that tests an identity has found so far."""
     if job["status"] == "SUCCEEDED":
@@ -107,9 +119,3 @@ def arrival(worker: Row) -> str:
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"
     return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."
-
-
-def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
-    """The options beyond the size; the database validates them."""
-    given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
-    return {name: text for name, text in given.items() if text}

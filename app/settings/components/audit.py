@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.components.frame import admins_only, settings_page
+from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
 from app.ui.button import plain_button

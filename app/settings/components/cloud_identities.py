@@ -2,10 +2,11 @@
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.runners.view.cloud_identities import IdentityView
-from app.settings.components.frame import admin_button, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.cloud_identities import IdentitiesState
+from app.settings.view.cloud_identities import IdentityView
 from app.ui.copy import code_block
 from app.ui.elements import ago
 from app.ui.feedback import empty

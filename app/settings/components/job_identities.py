@@ -2,8 +2,9 @@
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
 from app.ui.copy import code_block

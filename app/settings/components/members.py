@@ -4,8 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, menu, menu_item, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
@@ -16,6 +17,7 @@ from app.ui.dialog import dialog, dialog_acts, question
 from app.ui.elements import ago
 from app.ui.form.elements import problem_line
 from app.ui.icons import icon
+from app.ui.panel import menu, menu_item
 from app.ui.resource import Column, moment, resource_panel
 from app.ui.words import ROLE_WORDS
 

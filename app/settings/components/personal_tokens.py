@@ -2,15 +2,16 @@
 
 import reflex as rx
 
-from app.settings.state.personal_tokens import DAYS, EVERYTHING, LIMITS, PersonalTokensState, TokenView
+from app.project.token_limits import EVERYTHING, LIMITS
+from app.settings.state.personal_tokens import DAYS, PersonalTokensState, TokenView
 from app.ui.button import act_button, small_button
 from app.ui.choice import choice
 from app.ui.copy import secret_line
-from app.ui.dialog import alert, cancel, dialog_acts, dialog_field, dialog_input, error_line, question
+from app.ui.dialog import alert, cancel, dialog_acts, dialog_field, dialog_input, error_line
 from app.ui.elements import date
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
-from app.ui.resource import Column, moment, rows_table, strong
+from app.ui.resource import Column, moment, removal, rows_table, strong
 
 State = PersonalTokensState
 
@@ -25,7 +26,10 @@ def _may(row: rx.Var[TokenView]) -> rx.Component:
 
 def _revoke(row: rx.Var[TokenView]) -> rx.Component:
     return small_button(
-        "Revoke", on_click=State.ask(row["id"].to(str)), color_scheme="red", aria_label="Revoke " + row["name"].to(str)
+        "Revoke",
+        on_click=State.ask_remove(row["id"].to(str)),
+        color_scheme="red",
+        aria_label="Revoke " + row["name"].to(str),
     )
 
 
@@ -89,12 +93,5 @@ def token_dialogs() -> list[rx.Component]:
         is_open=State.is_open,
         on_escape=State.set_open(False),
     )
-    revoke = question(
-        is_open=State.asking_id != "",
-        title=rx.fragment("Revoke ", State.asking_name, "?"),
-        text="Everything that uses it loses access at once.",
-        act="Revoke token",
-        on_act=State.revoke,
-        on_keep=State.ask(""),
-    )
-    return [form, revoke]
+    lost = "Everything that uses it loses access at once."
+    return [form, removal(State, "Revoke", lost, "Revoke token")]

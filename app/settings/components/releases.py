@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
-from app.settings.components.frame import settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.ui.button import quiet_button
 from app.ui.feedback import empty

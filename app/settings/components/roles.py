@@ -2,8 +2,9 @@
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.roles import TICKED, RolesState, RoleView
 from app.ui.form.elements import Fields, check_field, form_dialog, problem_line
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, strong

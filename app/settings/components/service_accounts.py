@@ -2,8 +2,9 @@
 
 import reflex as rx
 
+from app.frame.layout import admin_button
 from app.frame.session import SessionState
-from app.settings.components.frame import admin_button, settings_page
+from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS

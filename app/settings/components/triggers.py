@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.components.frame import settings_page
+from app.settings.components.settings_page import settings_page
 from app.triggers.components.git import connections_panel, git_dialogs
 from app.triggers.components.git_deliveries import deliveries_panel
 from app.triggers.components.git_logins import login_dialogs, logins_panel

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.settings.components.frame import settings_page
+from app.settings.components.settings_page import settings_page
 from app.variables.components.variables import unused_panel, variable_dialogs, variables_panel
 
 

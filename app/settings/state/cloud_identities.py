@@ -7,7 +7,7 @@ import reflex as rx
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query
 from app.project.store import AGAIN, Changed, OrgStore
-from app.runners.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
+from app.settings.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
 
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 

@@ -5,22 +5,14 @@ from typing import Any, TypedDict
 import reflex as rx
 
 from app.frame.session import ShownSecret
+from app.live.item_form import Removal, Removing
 from app.project.errors import AppError
 from app.project.models import Row
+from app.project.token_limits import EVERYTHING, LIMITS
 from app.ui.reader import read
 from wire.tokens import make_personal_token
 
 DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}
-EVERYTHING = "everything"
-# A token with one of these roles may do at most what the role may.
-LIMITS = {
-    EVERYTHING: "Everything that I may do",
-    "viewer": "Read",
-    "planner": "Read and plan",
-    "approver": "Read and approve",
-    "operator": "Operate",
-    "admin": "Administer",
-}
 
 
 def _limit(row: Row) -> str:
@@ -41,20 +33,25 @@ class TokenView(TypedDict):
     last_used_at: str
 
 
-class PersonalTokensState(ShownSecret, rx.State):
+class PersonalTokensState(Removing, ShownSecret, rx.State):
     """The table, the form, and which token is shown."""
+
+    REMOVAL = Removal("revoke_personal_token", "p_token", "The token is revoked")
 
     rows: list[TokenView] = []
     is_open: bool = False
     error: str = ""
     shown_name: str = ""
-    asking_id: str = ""
-    asking_name: str = ""
 
     async def _load(self) -> None:
         """Read the tokens; what a reload would have left open is closed."""
-        self.is_open, self.error, self.shown_id, self.asking_id = False, "", "", ""
+        self.is_open, self.error, self.shown_id, self.removing = False, "", "", ""
         await self._read()
+
+    async def _act(self, name: str, args: dict[str, Any], said: str, text: str = "") -> rx.event.EventSpec | None:
+        toast = await super()._act(name, args, said, text)
+        await self._read()
+        return toast
 
     async def _read(self) -> None:
         self.rows = [read(TokenView, row, limit=_limit(row)) for row in await self._rpc("my_personal_tokens")]
@@ -83,19 +80,3 @@ class PersonalTokensState(ShownSecret, rx.State):
             return None
         self.is_open, self.shown_name = False, name
         return self._reveal(made["id"], token.text)
-
-    @rx.event
-    def ask(self, key: str) -> None:
-        """Ask before a token is revoked; nothing closes the question."""
-        found = next((row for row in self.rows if row["id"] == key), None)
-        self.asking_id, self.asking_name = (key, found["name"]) if found else ("", "")
-
-    @rx.event
-    async def revoke(self) -> Any:
-        """Revoke the token in question."""
-        gone, self.asking_id = self.asking_id, ""
-        if not gone:
-            return None
-        await self._rpc("revoke_personal_token", {"p_token": gone})
-        await self._read()
-        return rx.toast.success("The token is revoked")

@@ -9,7 +9,7 @@ from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
-ROLES = ("owner", "admin", "operator", "viewer")
+ROLES = ("owner", "admin", "operator", "viewer", "guest")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 

@@ -4,7 +4,7 @@ import reflex as rx
 
 from app.triggers.state.triggers import TriggersState
 from app.ui.choice import choice
-from app.ui.form.elements import Fields, field, problem_line
+from app.ui.form.elements import Fields, exact_input, field, problem_line
 from app.ui.resource import removal
 from app.ui.sheet import form_sheet
 
@@ -35,14 +35,8 @@ def _times() -> rx.Component:
 
 
 def _line(key: str, value: rx.Var[str], on_change: rx.event.EventType[str], *, is_mono: bool) -> rx.Component:
-    return rx.input(
-        id=f"s-{key}",
-        name=key,
-        value=value,
-        on_change=on_change,
-        auto_complete="off",
-        class_name="ry-mono" if is_mono else "",
-        custom_attrs={"spellCheck": "false"},
+    return exact_input(
+        id=f"s-{key}", name=key, value=value, on_change=on_change, class_name="ry-mono" if is_mono else ""
     )
 
 

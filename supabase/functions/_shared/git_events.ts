@@ -60,6 +60,8 @@ export const CONTEXT = "runyard";
 
 const COMMIT = /^[0-9a-f]{40,64}$/;
 const MOST_TEXT = 200;
+/** So a branch is cut at the same place in a push and in a pull request. */
+const MOST_REF = MOST_TEXT + "refs/heads/".length;
 
 /** Follows a path through objects; what is not there is undefined. */
 function at(body: Json, ...path: string[]): unknown {
@@ -70,8 +72,8 @@ function at(body: Json, ...path: string[]): unknown {
   );
 }
 
-function text(value: unknown): string | undefined {
-  return typeof value === "string" && value ? value.slice(0, MOST_TEXT) : undefined;
+function text(value: unknown, most = MOST_TEXT): string | undefined {
+  return typeof value === "string" && value ? value.slice(0, most) : undefined;
 }
 
 /** A commit; the zeros by which providers write "none" are none. */
@@ -114,7 +116,7 @@ function push(body: Json): Partial<Delivery> {
   return {
     people: pushers(body),
     event: "push",
-    ref: text(body.ref),
+    ref: text(body.ref, MOST_REF),
     before: commit(body.before),
     after: commit(body.after),
     is_deleted: commit(body.after) === undefined,
@@ -280,7 +282,7 @@ function mergeGroup(body: Json): Partial<Delivery> {
 }
 
 function generic(body: Json): Partial<Delivery> {
-  const ref = text(body.ref);
+  const ref = text(body.ref, MOST_REF);
   const branch = ref === undefined || ref.startsWith("refs/") ? ref : `refs/heads/${ref}`;
   return { event: "push", ref: branch, after: commit(body.commit) };
 }

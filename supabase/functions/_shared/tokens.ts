@@ -16,6 +16,9 @@ const RENEWAL_GRACE_SECONDS = 5 * 60;
  * renews it only while its attempt holds the job.
  */
 const EXECUTOR_GRACE_SECONDS = 7 * 24 * 60 * 60;
+const LINK_SECONDS = 60 * 60;
+const LINK_USE_SECONDS = 60;
+const LINK_AUDIENCE = "runyard:terraform";
 const WORKER_AUDIENCE = "authenticated";
 const ACCOUNT_AUDIENCE = "runyard:worker-session";
 
@@ -172,6 +175,30 @@ export function signPersonal(
     client_address: address,
   };
   return sign(claims, WORKER_AUDIENCE, ACCOUNT_TOKEN_SECONDS);
+}
+
+export type Claims = jose.JWTPayload;
+
+/** Reads a token that a personal token or a service account acts with, if we signed it. */
+export async function verifyActing(token: string): Promise<Claims | undefined> {
+  const payload = await verify(token, WORKER_AUDIENCE, 0);
+  const isOurs = payload?.personal_token !== undefined || payload?.account_version !== undefined;
+  return isOurs && payload?.role === "authenticated" ? payload : undefined;
+}
+
+/** Signs the part of an address that acts for a caller in one matter, for an hour; the database still asks the caller's row. */
+export function signLink(caller: Claims, about: string): Promise<string> {
+  return sign({ ...caller, about }, LINK_AUDIENCE, LINK_SECONDS);
+}
+
+/** Reads such a part, and signs a token that acts for that caller for a minute. */
+export async function openLink(
+  text: string,
+): Promise<{ about: string; caller: Claims; token: string } | undefined> {
+  const payload = await verify(text, LINK_AUDIENCE, 0);
+  if (typeof payload?.about !== "string") return undefined;
+  const { about, ...caller } = payload;
+  return { about, caller, token: await sign(caller, WORKER_AUDIENCE, LINK_USE_SECONDS) };
 }
 
 /** Reads a service account's token that we signed, or nothing. */

@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl } from "../_shared/env.ts";
 import {
@@ -16,15 +17,13 @@ import {
   serveWith,
 } from "../_shared/http.ts";
 import { sessionOf } from "../_shared/logins.ts";
+import { digest } from "../_shared/persons.ts";
 
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
 const STARTS_PER_ADDRESS = 30;
 const POLLS_PER_MINUTE = 90;
 const POLLS_PER_ADDRESS = 900;
 const INTERVAL_SECONDS = 2;
-/** Letters that are not mistaken for each other, and spell no words. */
-const LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
-const CODE_LENGTH = 8;
 
 const start = z.strictObject({ program: z.string().min(1).max(200) });
 const poll = z.strictObject({
@@ -32,26 +31,10 @@ const poll = z.strictObject({
   device_code: z.string().min(20).max(200),
 });
 
-async function digest(text: string): Promise<string> {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return new Uint8Array(bytes).toHex();
-}
-
-/** Draws letters without favouring any: bytes beyond a multiple of their number are thrown away. */
-function drawCode(): string {
-  const fair = 256 - 256 % LETTERS.length;
-  let code = "";
-  while (code.length < CODE_LENGTH) {
-    const [byte] = crypto.getRandomValues(new Uint8Array(1));
-    if (byte < fair) code += LETTERS[byte % LETTERS.length];
-  }
-  return code;
-}
-
 async function begin(request: Request, program: string): Promise<Response> {
   const address = addressOf(request);
   await limit([[`device:start:${address}`, STARTS_PER_ADDRESS]]);
-  const device = crypto.getRandomValues(new Uint8Array(32)).toHex();
+  const device = drawSecret();
   const code = drawCode();
   const { expires_in } = await call<{ expires_in: number }>("start_device_login", {
     p_device_hash: await digest(device),
@@ -59,7 +42,7 @@ async function begin(request: Request, program: string): Promise<Response> {
     p_program: program,
     p_address: address,
   });
-  const shown = `${code.slice(0, 4)}-${code.slice(4)}`;
+  const shown = shownCode(code);
   const page = dashboardUrl();
   return json(200, {
     device_code: device,

@@ -28,7 +28,8 @@ import {
 import { verifyAny } from "../_shared/oidc.ts";
 import { ProviderAway } from "../_shared/identity_providers.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
-import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
+import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing } from "../_shared/tokens.ts";
+import { PERSONAL_TOKEN, personOf } from "../_shared/persons.ts";
 import { type Trust } from "../_shared/trust.ts";
 
 const PER_ADDRESS = 240;
@@ -81,7 +82,7 @@ type TokenRequest = z.infer<typeof request>;
 const PERSONAL = "urn:runyard:grant-type:personal-token";
 const personal = z.strictObject({
   grant_type: z.literal(PERSONAL),
-  token: z.string().regex(/^ryp_[A-Za-z0-9]{43}$/),
+  token: z.string().regex(PERSONAL_TOKEN),
 });
 
 interface Account {
@@ -209,45 +210,9 @@ async function acting(account: Account, address: string): Promise<Record<string,
   }
 }
 
-async function digest(text: string): Promise<string> {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return new Uint8Array(bytes).toHex();
-}
-
-interface Owner {
-  id: string;
-  user_id: string;
-  email: string;
-}
-
-/** Exchanges a person's own token; one answer for all that is wrong with it. */
 async function asPerson(http: Request, secret: string): Promise<Record<string, unknown>> {
-  const hash = await digest(secret);
-  // By the token, not by its kind: colleagues behind one address do not use up each other's attempts.
-  const about = {
-    kind: "account",
-    name: hash.slice(0, 16),
-    secret,
-    address: addressOf(http),
-  } as const;
-  const owner = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
-    return await call<Owner | null>("use_personal_token", { p_token_hash: hash }) ?? undefined;
-  });
-  if (!owner) {
-    throw new Answer(401, {
-      code: "RY401",
-      error: "invalid_grant",
-      message: "The personal token is not known, was revoked, or has expired.",
-      hint: "Create a new one under Account.",
-    });
-  }
-  const access_token = await signPersonal(
-    owner.id,
-    owner.user_id,
-    owner.email,
-    seenAddress(http),
-  );
-  return { access_token, email: owner.email, ...project() };
+  const { access_token, email } = await personOf(http, secret);
+  return { access_token, email, ...project() };
 }
 
 async function asAccount(http: Request, body: TokenRequest): Promise<Record<string, unknown>> {

@@ -1,113 +1,113 @@
 /**
- * Serves `terraform_remote_state` with the backend "remote", and nothing more: a job reads the outputs of modules that
- * grant them to its own. The database decides, each time, by the attempt that the caller's token names; this function only
- * translates.
+ * Serves Terraform and OpenTofu: `cloud {}` and `tofu login` for people, and `terraform_remote_state` for jobs. The database
+ * decides; this function only translates.
  */
 
-import { callAs } from "../_shared/calling.ts";
 import { publicUrl } from "../_shared/env.ts";
 import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
-import { signEngine, verifyEngine } from "../_shared/tokens.ts";
+import { verifyEngine } from "../_shared/tokens.ts";
+import { type Caller, callerOf, given, type Given } from "./callers.ts";
+import { api, JSON_API, nothing, one, page, refuse } from "./documents.ts";
+import { authorize, loginService, token } from "./login.ts";
+import { JOB_ROUTES } from "./outputs.ts";
+import * as runs from "./runs.ts";
+import * as states from "./states.ts";
+import * as workspaces from "./workspaces.ts";
 
 const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
-const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
-
-interface Outputs {
-  id: string;
-  path: string;
-  exists: boolean;
-  state: { serial: number; terraform_version: string };
-}
 
 /** Says what is served, for hosts that send /.well-known/terraform.json here. */
-function discovery(base: string): Response {
-  return json(200, Object.fromEntries(SERVICES.map((name) => [name, `${base}/api/v2/`])));
-}
+const discovery = (base: string) =>
+  json(200, {
+    ...Object.fromEntries(SERVICES.map((name) => [name, `${base}/api/v2/`])),
+    "login.v1": loginService(base),
+  });
 
-function refuse(status: number, detail: string): never {
-  throw new Answer(status, { errors: [{ status: String(status), title: detail, detail }] });
-}
+type Answered = Promise<Response> | Response;
+type Open = (http: Request, url: URL, base: string, ...parts: string[]) => Answered;
+/** A route of a caller: with the query, the document that was sent, and what the path names. `{n}` is a number there. */
+type Route = (caller: Caller, url: URL, sent: Given, ...parts: string[]) => Answered;
 
-/** Workspaces have no slashes in their names: group.module means group/module. */
-async function outputsOf(request: Request, org: string, workspace: string): Promise<Outputs> {
-  const token = bearerOf(request);
-  if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");
-  const claims = await verifyEngine(token);
-  if (claims === undefined) refuse(401, "That is not a token of a job.");
-  const path = workspace.replaceAll(".", "/");
-  const args = { p_job: claims.job, p_attempt: claims.att, p_org: org, p_path: path };
-  const { status, said } = await callAs(await signEngine(claims), "worker_outputs_get", args);
-  if (status < 300 && said) return said as unknown as Outputs;
-  const message = [said?.message, said?.hint].filter(Boolean).join(" ");
-  if (status === 401) refuse(401, message || "The token is not accepted.");
-  // Clients ask again after a 503, and give up after a 403.
-  if (isRefusal(status, said?.code)) refuse(403, message);
-  refuse(503, message || "The database does not answer.");
-}
-
-/** Whether the project refused, with a code of its own; 25006 is a database that is read-only for a while. */
-function isRefusal(status: number, code: unknown): boolean {
-  return status < 500 && status !== 429 && typeof code === "string" && code !== "25006";
-}
-
-type Route = (request: Request, base: string, ...parts: string[]) => Promise<Response> | Response;
-
-const api = (body: unknown) => json(200, body, JSON_API);
-
-/** The id of a workspace carries where it is: the client asks for its state by the id alone. */
-const idOf = (org: string, workspace: string) =>
-  `ws-${btoa(`${org}/${workspace}`).replace(/=+$/, "")}`;
-
-function placeOf(id: string): [string, string] {
-  try {
-    const [org, workspace] = atob(id.slice("ws-".length)).split("/", 2);
-    return [org, workspace ?? ""];
-  } catch {
-    refuse(404, "There is no such workspace.");
-  }
-}
-
-const ROUTES: [RegExp, Route][] = [
-  [/^\/\.well-known\/terraform\.json$/, (_, base) => discovery(base)],
-  [/^\/api\/v2\/ping$/, () => new Response(null, { status: 204, headers: JSON_API })],
-  [/^\/api\/v2\/organizations\/([^/]+)\/entitlement-set$/, (_request, _base, org) =>
-    api({
-      data: {
-        id: org,
-        type: "entitlement-sets",
-        attributes: { "state-storage": true, operations: false },
-      },
-    })],
-  [
-    /^\/api\/v2\/organizations\/([^/]+)\/workspaces\/([^/]+)$/,
-    async (request, _base, org, workspace) => {
-      const found = await outputsOf(request, org, workspace);
-      const attributes = {
-        name: workspace,
-        operations: false,
-        "execution-mode": "local",
-        "terraform-version": found.state.terraform_version,
-        permissions: { "can-queue-run": false, "can-read-settings": true },
-      };
-      return api({ data: { id: idOf(org, workspace), type: "workspaces", attributes } });
-    },
-  ],
-  [/^\/api\/v2\/workspaces\/(ws-[^/]+)\/current-state-version$/, async (request, base, id) => {
-    const found = await outputsOf(request, ...placeOf(id));
-    if (!found.exists) refuse(404, `${found.path} has no state yet.`);
-    const url = `${base}/api/v2/state/${id}`;
-    const attributes = {
-      serial: found.state.serial,
-      "hosted-state-download-url": url,
-      status: "finalized",
-    };
-    return api({ data: { id: `sv-${found.id}`, type: "state-versions", attributes } });
-  }],
-  [
-    /^\/api\/v2\/state\/(ws-[^/]+)$/,
-    async (request, _base, id) => json(200, (await outputsOf(request, ...placeOf(id))).state),
-  ],
+/** Without a caller, or with one in the address. */
+const OPEN: [string, string, Open][] = [
+  ["GET", "/.well-known/terraform.json", (_http, _url, base) => discovery(base)],
+  ["GET", "/api/v2/ping", () => nothing()],
+  ["GET", "/oauth/authorize", authorize],
+  ["POST", "/oauth/token", token],
+  ["PUT", "/api/v2/uploads/{}", (http, _url, base, text) => runs.upload(http, base, text)],
+  ["GET", "/api/v2/logs/{}", (_http, url, base, text) => runs.log(url, base, text)],
+  ["GET", "/api/v2/states/{}", (_http, _url, base, text) => states.download(base, text)],
 ];
+
+const ROUTES: [string, string, Route][] = [
+  ["GET", "account/details", (caller) =>
+    one({ id: String(caller.claims.sub), type: "users", attributes: { username: caller.claims.email ?? "service account" } })],
+  ["GET", "organizations", (caller) => workspaces.organizations(caller)],
+  ["GET", "organizations/{}", (caller, _url, _sent, org) => workspaces.organizationNamed(caller, org)],
+  ["GET", "organizations/{}/entitlement-set", async (caller, _url, _sent, org) => {
+    await workspaces.organizationNamed(caller, org);
+    const attributes = { operations: true, "state-storage": true, "private-module-registry": false };
+    return one({ id: org, type: "entitlement-sets", attributes });
+  }],
+  ["GET", "organizations/{}/runs/queue", () => page([])],
+  ["GET", "organizations/{}/capacity", (_caller, _url, _sent, org) =>
+    api({ data: { id: org, type: "organization-capacity", attributes: { pending: 0, running: 0 } } })],
+  ["GET", "organizations/{}/projects", (caller, url, _sent, org) => workspaces.projects(caller, url, org)],
+  ["POST", "organizations/{}/projects", (caller, _url, sent, org) => workspaces.createProject(caller, sent, org)],
+  ["GET", "organizations/{}/workspaces", (caller, url, _sent, org) => workspaces.list(caller, url, org)],
+  ["POST", "organizations/{}/workspaces", (caller, _url, sent, org) => workspaces.create(caller, sent, org)],
+  ["GET", "organizations/{}/workspaces/{}", async (caller, _url, _sent, org, name) =>
+    one(workspaces.workspace(await workspaces.byName(caller, org, name)))],
+  ["DELETE", "organizations/{}/workspaces/{}", async (caller, _url, _sent, org, name) =>
+    await workspaces.remove(caller, await workspaces.byName(caller, org, name), false)],
+  ["POST", "organizations/{}/workspaces/{}/actions/safe-delete", async (caller, _url, _sent, org, name) =>
+    await workspaces.remove(caller, await workspaces.byName(caller, org, name), true)],
+  ["GET", "workspaces/ws-{uuid}", async (caller, _url, _sent, id) =>
+    one(workspaces.workspace(await workspaces.byId(caller, id)))],
+  ["PATCH", "workspaces/ws-{uuid}", (caller, _url, sent, id) => workspaces.update(caller, sent, id)],
+  ["POST", "workspaces/ws-{uuid}/relationships/tags", (caller, _url, sent, id) => workspaces.tag(caller, sent, id)],
+  ["POST", "workspaces/ws-{uuid}/actions/safe-delete", async (caller, _url, _sent, id) =>
+    await workspaces.remove(caller, await workspaces.byId(caller, id), true)],
+  ...["lock", "unlock", "force-unlock"].map((act): [string, string, Route] => [
+    "POST", `workspaces/ws-{uuid}/actions/${act}`, (caller, _url, sent, id) => workspaces.lock(caller, sent, id, act)]),
+  ["GET", "workspaces/ws-{uuid}/vars", (caller, _url, _sent, id) => workspaces.variables(caller, id)],
+  ["POST", "workspaces/ws-{uuid}/vars", (caller, _url, sent, id) => workspaces.setVariable(caller, sent, id)],
+  ["PATCH", "workspaces/ws-{uuid}/vars/var-{n}", (caller, _url, sent, id, old) => workspaces.setVariable(caller, sent, id, old)],
+  ["DELETE", "workspaces/ws-{uuid}/vars/var-{n}", async (caller, _url, _sent, _id, old) => {
+    await caller.call("remove_variable", { p_variable: old });
+    return nothing();
+  }],
+  ["POST", "workspaces/ws-{uuid}/configuration-versions", (caller, _url, sent, id) => runs.startUpload(caller, sent, id)],
+  ["GET", "configuration-versions/cv-{uuid}", (caller, _url, _sent, id) => runs.readUpload(caller, id)],
+  ["GET", "workspaces/ws-{uuid}/runs", (caller, _url, _sent, id) => runs.runsOf(caller, id)],
+  ["POST", "runs", (caller, _url, sent) => runs.create(caller, sent)],
+  ["GET", "runs/run-{n}", (caller, url, _sent, id) => runs.read(caller, url, id)],
+  ["GET", "runs/run-{n}/run-events", (caller, _url, _sent, id) => runs.events(caller, id)],
+  ...["apply", "discard", "cancel", "force-cancel"].map((act): [string, string, Route] => [
+    "POST", `runs/run-{n}/actions/${act}`, (caller, _url, _sent, id) => runs.act(caller, id, act)]),
+  ["GET", "plans/plan-{n}", (caller, _url, _sent, id) => runs.readPart(caller, "plan", id)],
+  ["GET", "applies/apply-{n}", (caller, _url, _sent, id) => runs.readPart(caller, "apply", id)],
+  ["GET", "workspaces/ws-{uuid}/current-state-version", (caller, _url, _sent, id) => states.current(caller, id)],
+  ["GET", "workspaces/ws-{uuid}/state-versions", (caller, _url, _sent, id) => states.list(caller, id)],
+  ["POST", "workspaces/ws-{uuid}/state-versions", (caller, _url, sent, id) => states.create(caller, sent, id)],
+  ["GET", "state-versions/sv-{uuid}-{}", (caller, _url, _sent, id, serial) => states.read(caller, id, serial)],
+  ["GET", "workspaces/ws-{uuid}/current-state-version-outputs", (caller, _url, _sent, id) => states.outputsOf(caller, id)],
+  ["GET", "state-version-outputs/wsout-{uuid}-{}", (caller, _url, _sent, id, name) => states.readOutput(caller, id, name)],
+];
+
+const PARTS: Record<string, string> = {
+  "{}": "([^/]+)",
+  "{n}": "([0-9]{1,18})",
+  "{uuid}": "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
+};
+
+const pattern = (text: string) =>
+  new RegExp(`^${text.replaceAll(".", "\\.").replace(/\{\w*\}/g, (part) => PARTS[part])}$`);
+
+const compiled = <T>(routes: [string, string, T][], prefix = "") =>
+  routes.map(([method, text, route]): [string, RegExp, T] => [method, pattern(prefix + text), route]);
+const OPEN_ROUTES = compiled(OPEN);
+const CALLER_ROUTES = compiled(ROUTES, "/api/v2/");
 
 function decodePart(part: string): string {
   try {
@@ -119,27 +119,45 @@ function decodePart(part: string): string {
   refuse(400, "The path is not UTF-8 text.");
 }
 
-async function answer(request: Request): Promise<Response> {
-  const url = new URL(request.url);
+function matching<T>(routes: [string, RegExp, T][], method: string, path: string): [T, string[]] | undefined {
+  for (const [wanted, pattern, route] of routes) {
+    const found = wanted === method && path.match(pattern);
+    if (found) return [route, found.slice(1).map(decodePart)];
+  }
+}
+
+async function answer(http: Request): Promise<Response> {
+  const url = new URL(http.url);
   const path = url.pathname.replace(/^(\/functions\/v1)?\/terraform/, "");
   const base = `${publicUrl()}/functions/v1/terraform`;
-  for (const [pattern, route] of ROUTES) {
-    const found = path.match(pattern);
-    if (found && request.method === "GET") {
-      return await route(request, base, ...found.slice(1).map(decodePart));
-    }
+  const open = matching(OPEN_ROUTES, http.method, path);
+  if (open) return await open[0](http, url, base, ...open[1]);
+  const job = await verifyEngine(bearerOf(http) ?? "");
+  if (job) {
+    const routes = JOB_ROUTES.map(([pattern, route]): [string, RegExp, typeof route] => ["GET", pattern, route]);
+    const [route, parts] = matching(routes, http.method, path) ?? refuse(404, "A job only reads outputs here.");
+    return await route(job, base, ...parts);
   }
-  refuse(404, "Only outputs are served here, to be read.");
+  const found = matching(CALLER_ROUTES, http.method, path);
+  if (!found) refuse(404, `${http.method} ${path} is not served.`, "docs/cloud-block.md lists what is.");
+  const caller = await callerOf(http, base);
+  return await found[0](caller, url, await given(http), ...found[1]);
 }
 
 export const handler = async (request: Request): Promise<Response> => {
   try {
     return await answer(request);
   } catch (error) {
-    if (error instanceof Answer) return json(error.status, error.body, JSON_API);
+    if (error instanceof Answer) return json(error.status, asErrors(error), JSON_API);
     console.error(error instanceof Error ? error.message : "unknown error");
     return json(500, {
       errors: [{ status: "500", title: "The function failed; its log says why." }],
     });
   }
 };
+
+/** Shared helpers refuse in the project's shape. */
+function asErrors({ status, body }: Answer): Record<string, unknown> {
+  const title = String(body.message ?? status);
+  return "errors" in body ? body : { errors: [{ status: String(status), title, detail: String(body.hint ?? title) }] };
+}

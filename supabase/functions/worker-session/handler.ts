@@ -97,10 +97,6 @@ async function authenticate(
   return match ? { p_token: match.token_id } : refuse();
 }
 
-function topicsOf(workerId: string, org: string | null): string[] {
-  return [org === null ? "queue:shared" : `queue:${org}`, `worker:${workerId}`];
-}
-
 async function check(request: Request, body: CheckRequest): Promise<Response> {
   const proof = await authenticate(request, body);
   await asAnswers(call("check_worker_credential", { p_worker: body.worker_id, ...proof }));
@@ -142,7 +138,7 @@ async function granted(session: OpenedSession, workerId: string): Promise<Respon
     epoch,
     url: publicUrl(),
     publishable_key: publishableKey(),
-    realtime: { topics: topicsOf(workerId, org_id) },
+    realtime: { topics: [`worker:${workerId}`] },
     worker: { ...rest, id: workerId, name: worker_name, org_id },
   });
 }

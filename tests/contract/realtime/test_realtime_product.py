@@ -74,6 +74,6 @@ async def test_a_runner_without_a_session_joins_no_private_channel(
     origin = {"iss": running_stack.settings.auth_issuer, "aud": "authenticated", "exp": 4_000_000_000}
     claims = {**origin, "role": "worker", "sub": worker, "sid": "00000000-0000-0000-0000-000000000000"}
     token = sign(running_stack.secrets, claims)
-    for topic in (f"queue:{organisation}", f"worker:{worker}", f"org:{organisation}", "queue:shared"):
+    for topic in (f"worker:{worker}", f"org:{organisation}"):
         answer = await wire.join(topic, {"private": True}, access_token=token)
         assert answer.payload["response"]["reason"].startswith("Unauthorized: You do not have permissions")

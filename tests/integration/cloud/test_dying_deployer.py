@@ -59,6 +59,7 @@ def begin(bench: Bench) -> tuple[dict[str, object], int]:
     return made["worker"], job
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_the_deployment_is_finished_and_its_removal_leaves_nothing(
     bench: Bench, fargate: Fargate, aws: str
 ) -> None:

@@ -10,7 +10,7 @@ import bcrypt
 from tests.integration.edge.conftest import Edge
 from tests.integration.edge.people import Person, Runner, make_token
 
-FLOOD = 24
+FLOOD = 12
 
 
 def asking(runner: Runner, token: str) -> dict[str, object]:

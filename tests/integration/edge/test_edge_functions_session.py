@@ -42,7 +42,7 @@ def test_a_token_becomes_a_session_that_the_database_knows(edge: Edge, runner: R
     grant = open_session(edge, runner)
     assert grant["publishable_key"] == edge.stack.publishable_key
     assert grant["url"] == edge.stack.url
-    assert grant["realtime"]["topics"] == [f"queue:{runner.org_id}", f"worker:{runner.id}"]
+    assert grant["realtime"]["topics"] == [f"worker:{runner.id}"]
     assert (grant["worker"]["id"], grant["worker"]["org_id"]) == (runner.id, runner.org_id)
     claims = claims_of(grant["access_token"])
     assert (claims["role"], claims["sub"], claims["sid"]) == ("worker", runner.id, grant["session_id"])

@@ -281,6 +281,19 @@ def test_who_opens_a_pull_request_and_pushes_to_it_is_noted_and_who_labels_it_is
     assert changes_of(there) == {"#7": {"login:ann", "id:11", "login:joe"}}
 
 
+def test_a_push_to_a_branch_with_a_long_name_is_one_to_its_pull_request(edge: Edge, person: Person) -> None:
+    there, branch = Connected(edge, person, "github"), "x" * 230
+    pull = json.loads(webhooks.pull_body(7, "a" * 40))
+    pull["pull_request"]["head"]["ref"] = branch
+    sent = (
+        ("pull_request", json.dumps(pull).encode()),
+        ("push", webhooks.push_body(branch, "b" * 40)),
+    )
+    for event, body in sent:
+        there.send(body, webhooks.github(SECRET, body, event))
+    assert "login:somebody" in changes_of(there)["#7"]
+
+
 def test_the_author_and_the_pushers_of_a_merge_request_are_noted(edge: Edge, person: Person) -> None:
     there = Connected(edge, person, "gitlab")
     what = {

@@ -1,63 +1,31 @@
-"""The doorbell: the loops that a message wakes, and the time at which it does."""
+"""The doorbell: the messages that wake a loop."""
 
-import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock
 from worker.doorbell import Doorbell
 
-pytestmark = pytest.mark.anyio
+
+def hear(event: str, message: Any) -> list[str]:
+    """Return the events that the doorbell of the process `ours` notifies of a message."""
+    heard: list[str] = []
+    grant: Any = SimpleNamespace(instance_id="ours")
+    Doorbell("http://localhost", lambda: grant, heard.append, HandClock())._notifier(event)(message)
+    return heard
 
 
-def message(**payload: Any) -> dict[str, Any]:
-    return {"type": "broadcast", "event": "wake", "payload": payload}
+@pytest.mark.parametrize(("event", "payload"), [("wake", {"instance": "ours"}), ("directive", {})])
+def test_a_message_for_this_process_or_for_all_of_its_runner_wakes(event: str, payload: dict[str, Any]) -> None:
+    assert hear(event, {"type": "broadcast", "event": event, "payload": payload}) == [event]
 
 
-class Listener:
-    """Records the wake-ups of the doorbell."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self.doorbell = Doorbell("http://localhost", self._no_session, self.heard.append, HandClock())
-
-    def _no_session(self) -> Any:
-        raise AssertionError("nobody connects here")
-
-    async def hears(self, *expected: str) -> None:
-        async def is_silent() -> bool:
-            repeat = self.doorbell._repeat
-            is_over = repeat is None or repeat.when() < asyncio.get_running_loop().time()
-            return is_over and len(self.heard) >= len(expected)
-
-        await eventually(is_silent)
-        assert self.heard == list(expected)
-
-
-async def test_a_message_from_a_busy_queue_wakes_twice() -> None:
-    """Jobs that arrived while the database sent no second wake-up had none."""
-    listener = Listener()
-    listener.doorbell._notifier("wake")(message(lane=1, again_ms=20))
-    await listener.hears("wake", "wake")
-
-
-async def test_the_repeat_comes_once_after_the_last_wake_up() -> None:
-    listener = Listener()
-    for _ in range(3):
-        listener.doorbell._notifier("wake")(message(again_ms=20))
-    await listener.hears("wake", "wake", "wake", "wake")
-
-
-async def test_a_wake_up_without_a_pause_is_not_repeated() -> None:
-    listener = Listener()
-    listener.doorbell._notifier("directive")(message())
-    assert (listener.heard, listener.doorbell._repeat) == (["directive"], None)
+def test_a_ring_for_another_process_of_the_runner_wakes_nobody_here() -> None:
+    assert hear("wake", {"payload": {"instance": "theirs"}}) == []
 
 
 @pytest.mark.parametrize("odd", [None, "x", {}, {"payload": None}, {"payload": {"again_ms": "soon"}}])
-async def test_an_odd_message_wakes_and_kills_nobody(odd: Any) -> None:
-    listener = Listener()
-    listener.doorbell._notifier("wake")(odd)
-    assert (listener.heard, listener.doorbell._repeat) == (["wake"], None)
+def test_an_odd_message_wakes_and_kills_nobody(odd: Any) -> None:
+    assert hear("wake", odd) == ["wake"]

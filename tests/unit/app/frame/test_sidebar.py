@@ -24,6 +24,6 @@ def test_counts_are_known_when_the_database_has_answered() -> None:
     state.user_id = "me"
     state._show_link(store)
     assert state.needs_me_count == 0, "a viewer decides nothing"
-    state.can_operate = True
+    state.can_decide = True
     state._show_link(store)
     assert state.needs_me_count == 1

@@ -171,11 +171,17 @@ def test_a_kill_differs_from_a_stop_and_is_grave_only_during_changes() -> None:
     [
         ("", ""),
         ("tofu plan ended with exit code 1", "tofu plan ended with exit code 1."),
+        ("Undeclared variable `nope` · main.tf:2", "Undeclared variable `nope` · main.tf:2"),
         ("It was removed.", "It was removed."),
     ],
 )
 def test_the_error_message_ends_with_a_full_stop_before_the_hint(message: str, said: str) -> None:
     assert view(status="FAILED", error={"message": message, "hint": "Read the log."})["problem"] == said
+
+
+def test_an_engines_error_leads_to_its_line_of_the_log() -> None:
+    assert view(error={"message": "Undeclared variable `nope` · main.tf:2"})["problem_place"] == "main.tf line 2"
+    assert view(error={"message": "The runner was lost."})["problem_place"] == ""
 
 
 AT = {"created_at": "c", "finished_at": "f"}
@@ -194,6 +200,35 @@ def test_a_lost_job_ran_until_it_was_lost_and_not_until_somebody_decided() -> No
     assert (decided["until"], decided["problem_hint"]) == ("lost", "")
     returned = build_view(job, {}, [lost, back])
     assert (returned["until"], returned["lost_at"], returned["problem_hint"]) == ("f", "", "Look, then decide.")
+
+
+def test_a_lost_job_ran_until_its_last_sign_and_the_next_attempt_runs_anew() -> None:
+    lost = {"event": "attention", "at": "noticed", "detail": {"since": "last sign"}}
+    held = build_view({**JOB, **AT, "status": "NEEDS_ATTENTION"}, {}, [lost])
+    assert (held["until"], held["lost_at"]) == ("last sign", "last sign")
+    again = build_view({**JOB, **AT, "status": "SUCCEEDED"}, {}, [lost, {"event": "claimed", "at": "later"}])
+    assert (again["until"], again["lost_at"]) == ("f", "")
+
+
+SLOW = {"address": "t.slow", "action": "create", "status": "RUNNING"}
+DONE = {"address": "t.a", "action": "update", "status": "SUCCEEDED"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "left", "is_interrupted"),
+    [
+        ({"status": "CANCELLED"}, "1 of 2 changes done; t.slow was being created", True),
+        ({"status": "FAILED"}, "1 of 2 changes done; t.slow was being created", True),
+        ({"status": "NEEDS_ATTENTION"}, "1 of 2 changes done; t.slow was being created", False),
+        ({"status": "CANCELLED", "phase": "INIT"}, "", False),
+        ({"status": "FAILED", "plan_summary": None}, "", False),
+    ],
+)
+def test_an_apply_that_was_interrupted_shows_how_far_it_got(
+    changes: dict[str, Any], left: str, is_interrupted: bool
+) -> None:
+    built = view(**{"plan_summary": {"resources": [DONE, SLOW]}, **changes})
+    assert (built["left"], built["is_interrupted"]) == (left, is_interrupted)
 
 
 def test_decisions_and_returns_are_described_in_words() -> None:

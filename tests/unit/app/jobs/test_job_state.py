@@ -102,7 +102,7 @@ async def test_a_row_of_another_module_causes_no_new_request(state: JobState) ->
 async def test_a_plan_is_requested_again_when_another_job_of_its_module_changes(state: JobState) -> None:
     store = answered()
     await state._show(store, EVERYTHING)
-    assert state.newer_serial == 0
+    assert state.newer_serial == -1
     store.put("provision_jobs", {**JOB, "id": 8, "number": 4})
     await state._show(store, Changed({"provision_jobs": frozenset({"8"})}))
     assert is_asked_again(store)

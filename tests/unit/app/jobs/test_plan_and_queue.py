@@ -45,7 +45,7 @@ def test_an_address_is_kept_as_text() -> None:
     ("job", "expected"),
     [
         ({"type": "APPLY", "status": "PROCESSING"}, ["DONE", "RUNNING", "PENDING", "PENDING"]),
-        ({"type": "APPLY", "status": "NEEDS_ATTENTION"}, ["DONE", "PENDING", "PENDING", "PENDING"]),
+        ({"type": "APPLY", "status": "NEEDS_ATTENTION"}, ["DONE", "STOPPED", "PENDING", "PENDING"]),
         ({"type": "APPLY", "status": "SUCCEEDED"}, ["DONE"] * 4),
         ({"type": "PLAN", "status": "SUCCEEDED"}, [""] * 4),
     ],

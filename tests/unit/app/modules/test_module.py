@@ -181,6 +181,14 @@ def test_a_lock_shows_its_job_and_its_owner() -> None:
     assert pushed.versions[0].writer == "pushed by a@example.com"
 
 
+def test_a_job_shows_the_version_that_it_wrote_and_zero_is_a_serial() -> None:
+    versions = [{"serial": 3, "job_id": 9, "created_at": "c"}, {"serial": 0, "job_id": 2, "created_at": "b"}]
+    answer = {"serial": 3, "updated_at": "c", "versions": versions}
+    own, other = build_state(answer, 2), build_state(answer, 7)
+    assert (own.serial, own.own_serial, own.own_at, other.own_at) == (3, 0, "b", "")
+    assert (build_state({"serial": 0}).serial, build_state({"serial": None}).serial) == (0, -1)
+
+
 def test_no_state_is_not_locked() -> None:
     assert not build_state({"serial": None, "lock": None, "versions": []}).is_locked
     assert not build_state(None).is_known

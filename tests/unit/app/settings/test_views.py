@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.runners.view import cloud_identities as identities
+from app.settings.view import cloud_identities as identities
 from app.settings.view import members
 from app.settings.view import service_accounts as accounts
 

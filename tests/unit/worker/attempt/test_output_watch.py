@@ -24,6 +24,19 @@ def test_a_full_disk_is_recognised(text: bytes, size: int) -> None:
     assert seen.is_disk_full
 
 
+UNDECLARED = """Error: Reference to undeclared input variable
+
+  on main.tf line 2, in resource "terraform_data" "a":
+   2:   input = var.nope
+
+An input variable with the name "nope" has not been declared. This variable
+can be declared with a variable "nope" {} block.
+"""
+PROVISIONER = """Error: local-exec provisioner error
+
+  with terraform_data.slow,
+  on main.tf line 4, in resource "terraform_data" "slow":
+"""
 LOCK = """Error: Error acquiring the state lock
 
 Error message: conflict
@@ -44,9 +57,11 @@ def boxed(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("text", "headline"),
     [
-        (LOCK, "Error: Error acquiring the state lock (held by ann@laptop)"),
-        (PROBLEMS, "Error: 2 problems: - Missing region: the provider needs one. - Missing name"),
-        ("Error: Invalid reference\n\nWho:  nobody\n", "Error: Invalid reference"),
+        (UNDECLARED, "Undeclared variable `nope` · main.tf:2"),
+        (PROVISIONER, "local-exec provisioner error · main.tf:4"),
+        (LOCK, "Error acquiring the state lock (held by ann@laptop)"),
+        (PROBLEMS, "2 problems: - Missing region: the provider needs one. - Missing name"),
+        ("Error: Invalid reference\n\nWho:  nobody\n", "Invalid reference"),
     ],
 )
 def test_an_error_names_its_problems_and_the_holder_of_a_lock(text: str, headline: str, size: int) -> None:
@@ -59,7 +74,7 @@ def test_an_error_names_its_problems_and_the_holder_of_a_lock(text: str, headlin
 def test_other_errors_are_no_full_disk() -> None:
     seen = OutputWatch()
     seen.feed(b"Error: Invalid reference\nError: another\n")
-    assert (seen.is_disk_full, seen.first_error) == (False, "Error: Invalid reference")
+    assert (seen.is_disk_full, seen.first_error) == (False, "Invalid reference")
 
 
 PROGRESS = b"module.network.aws_subnet.private[7]: Creation complete after 12s [id=subnet-0a1b2c3d4e5f6071]\n" * 700
@@ -69,7 +84,7 @@ def test_a_full_disk_counts_where_a_command_ended_with_it() -> None:
     seen = OutputWatch()
     for piece in (BOX, PROGRESS):
         seen.feed(piece)
-    assert (seen.is_disk_full, seen.first_error) == (False, "Error: Failed to write plan file")
+    assert (seen.is_disk_full, seen.first_error) == (False, "Failed to write plan file")
 
 
 def test_looking_at_the_output_costs_less_than_the_log_of_it() -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -226,8 +227,14 @@ async def test_an_engine_in_preparation_is_announced(tmp_path: Path) -> None:
     await finder.refresh()
     assert not finder.found
     assert finder.note() == "tofu is being prepared, 40 %"
-    (tmp_path / "progress.json").write_text(json.dumps({**progress, "is_done": True}))
-    assert finder.note() is None
+    for changes, note in (
+        ({"updated_at": 0}, "tofu is being prepared, 40 %, stalled since 00:00 UTC"),
+        ({"updated_at": time.time()}, "tofu is being prepared, 40 %"),
+        ({"error": ""}, "tofu could not be prepared: the build gave no reason"),
+        ({"is_done": True}, None),
+    ):
+        (tmp_path / "progress.json").write_text(json.dumps({**progress, **changes}))
+        assert finder.note() == note
 
 
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME", "RUNYARD_CACHE", "RUNYARD_ENGINE_CACHE"])

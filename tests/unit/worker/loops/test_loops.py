@@ -15,6 +15,7 @@ from worker.attempt.control import JobControl, Stop, StopCause
 from worker.attempt.lease import Lease
 from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
+from worker.loops.build import WakeUps
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
@@ -197,15 +198,48 @@ def test_an_operator_may_lower_the_records_capacity(own: int | None, expected: i
     assert parts.process_status.capacity == expected
 
 
+def test_a_capacity_is_at_least_one_and_wakes_the_claim_only_when_it_changes() -> None:
+    parts = Parts(Network(lambda *_: {}))
+    parts.process_status.capacity = 3
+    parts.directives.resize({"capacity": 0})
+    assert (parts.process_status.capacity, parts.woken) == (1, ["claim"])
+    parts.directives.resize({"capacity": 1})
+    parts.directives.resize({"capacity": None})
+    assert (parts.process_status.capacity, parts.woken) == (1, ["claim"])
+
+
+def test_a_published_version_is_logged_once() -> None:
+    parts = Parts(Network(lambda *_: {}))
+    with capture_logs() as logs:
+        for version in ("2.0", "2.0", None, "2.1"):
+            parts.directives.obey(HeartbeatReply(worker={}, update={"version": version} if version else None))
+    assert [each["version"] for each in logs if "version" in each] == ["2.0", "2.1"]
+
+
 def claim_loop(
-    network: Network, process_status: ProcessStatus, *, is_ready: bool = True
+    network: Network, process_status: ProcessStatus, *, is_ready: bool = True, is_rung: bool = False
 ) -> tuple[ClaimLoop, list[tuple[int, float]]]:
     clock, started = HandClock(), []
     loop = ClaimLoop(
         network.server(), JobTable(clock), process_status, lambda: is_ready, lambda job, sent: started.append((job.id, sent)),
-        clock, poll_seconds=10,
+        clock, poll_seconds=10, is_rung=lambda: is_rung,
     )  # fmt: skip
     return loop, started
+
+
+@pytest.mark.parametrize(("is_rung", "shortest", "longest"), [(True, 60, 120), (False, 9, 11)])
+def test_a_runner_that_hears_the_doorbell_seldom_asks_without_it(
+    is_rung: bool, shortest: float, longest: float
+) -> None:
+    loop, _ = claim_loop(Network(lambda *_: {"jobs": []}), ProcessStatus(), is_rung=is_rung)
+    pauses = [loop.pause() for _ in range(200)]
+    assert shortest <= min(pauses) < max(pauses) <= longest
+
+
+def test_a_doorbell_that_is_lost_makes_the_claim_loop_look_and_poll_again() -> None:
+    wake_ups = WakeUps()
+    wake_ups.notify("lost")
+    assert (wake_ups.claim.is_set(), wake_ups.heartbeat.is_set()) == (True, False)
 
 
 async def test_a_claim_whose_reply_was_lost_is_repeated_unchanged() -> None:
@@ -293,3 +327,59 @@ async def test_no_server_makes_a_runner_flood_it_or_fall_silent(
     with pytest.raises(asyncio.CancelledError):
         await parts.heartbeat.run()
     assert [pause for pause in pauses if not least <= pause <= most] == []
+
+
+class Pauses:
+    """The pauses that a loop wants: it is cancelled instead of the last one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: str, count: int) -> None:
+        self.taken: list[float] = []
+
+        async def wait(_: asyncio.Event, seconds: float) -> None:
+            self.taken.append(seconds)
+            if len(self.taken) == count:
+                raise asyncio.CancelledError
+
+        monkeypatch.setattr(f"{module}.wait_for_wake_up", wait)
+
+
+def lost(times: int, afterwards: Any) -> Network:
+    """A server whose first answers are lost."""
+    answers = iter([httpx.ReadError("lost")] * times)
+    return Network(lambda *_: next(answers, afterwards))
+
+
+async def test_an_unanswered_claim_is_repeated_ever_later_and_logged_once_in_ten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses = Pauses(monkeypatch, "worker.loops.claim", 13)
+    loop, _ = claim_loop(lost(11, {"jobs": []}), ProcessStatus(capacity=1))
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await loop.run()
+    assert 0.5 < pauses.taken[0] <= 1.3
+    assert all(seconds <= 13 for seconds in pauses.taken)
+    assert min(pauses.taken[5:11]) > 6
+    assert min(pauses.taken[11:]) >= 9
+    assert len([each for each in logs if each.get("id") == "claim_unanswered"]) == 2
+
+
+async def test_lost_heartbeats_are_repeated_soon_and_logged_once_in_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = Pauses(monkeypatch, "worker.loops.heartbeat", 13)
+    parts = Parts(lost(11, {"lease_seconds": 60, "heartbeat_seconds": 15}))
+    parts.process_status.is_connected = True
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await parts.heartbeat.run()
+    assert max(pauses.taken[:11]) <= 6.5
+    assert min(pauses.taken[11:]) >= 10
+    assert [each["failures"] for each in logs if each.get("id") == "cut_off"] == [1, 11]
+    assert parts.process_status.is_connected
+
+
+async def test_the_first_claimed_job_is_remembered_by_a_runner_for_one_job() -> None:
+    process_status = ProcessStatus(capacity=1, is_single=True)
+    replies = iter([{"jobs": []}, {"jobs": [{"id": 4, "attempt": 1, "type": "PLAN"}]}])
+    network = Network(lambda *_: next(replies))
+    loop, started = claim_loop(network, process_status)
+    for _ in range(3):
+        await loop.claim()
+    assert (len(network.calls), [job for job, _ in started]) == (2, [4])

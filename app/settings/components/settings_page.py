@@ -5,20 +5,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import admin_button, page
+from app.frame.layout import page
 from app.frame.session import SessionState
 from app.ui.feedback import empty
-from app.ui.panel import menu, menu_item, or_problem, settings_panel
-
-__all__ = [
-    "admin_button",
-    "admins_only",
-    "menu",
-    "menu_item",
-    "or_problem",
-    "settings_page",
-    "settings_panel",
-]  # fmt: skip
 
 ENTRIES = (
     ("members", "Members"),

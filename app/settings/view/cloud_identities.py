@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from app.runners.view.deployment import check_words
 from app.ui.form.spec import Checked, texts
 from app.ui.reader import read
 
@@ -72,19 +73,6 @@ def newest_test(identity_id: str, jobs: Iterable[Row]) -> Row | None:
     """Find the job that last tried an identity, if it is still known here."""
     mine = [job for job in jobs if str(job.get("target_identity_id")) == identity_id]
     return max(mine, key=lambda job: int(job["id"]), default=None)
-
-
-def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
-    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
-    if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
-        return "TESTING", "Testing"
-    if test is not None and test["status"] == "QUEUED":
-        return "TESTING", "Waiting for a runner to test it"
-    if row.get("verification_error"):
-        return "BROKEN", str(row["verification_error"])
-    if row.get("verified_at"):
-        return "WORKS", "Works"
-    return "UNKNOWN", "Not tried yet"
 
 
 def trust_policy(external_id: str) -> str:

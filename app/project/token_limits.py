@@ -1,0 +1,11 @@
+"""What a personal token may do at most: its role, in words."""
+
+EVERYTHING = "everything"
+LIMITS = {
+    EVERYTHING: "Everything that I may do",
+    "viewer": "Read",
+    "planner": "Read and plan",
+    "approver": "Read and approve",
+    "operator": "Operate",
+    "admin": "Administer",
+}

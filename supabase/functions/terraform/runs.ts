@@ -1,0 +1,254 @@
+/** Uploads, runs, plans, applies and their logs. A run has the id of its plan. */
+
+import { dashboardUrl } from "../_shared/env.ts";
+import { readBytes } from "../_shared/http.ts";
+import { checkArchive } from "./archive.ts";
+import { type Caller, type Given, linked, type Row } from "./callers.ts";
+import { api, at, nothing, one, page, refuse, type Resource, to } from "./documents.ts";
+import { literal } from "./literals.ts";
+import { byId, workspace } from "./workspaces.ts";
+
+const MOST_PACKED = 25 * 1024 * 1024;
+const MOST_LOG = 256 * 1024;
+
+/** A plan's status as [run, plan]. */
+const PLANS: Record<string, [string, string]> = {
+  AWAITING_APPROVAL: ["pending", "pending"],
+  QUEUED: ["pending", "pending"],
+  CLAIMED: ["planning", "running"],
+  PROCESSING: ["planning", "running"],
+  SUCCEEDED: ["planned", "finished"],
+  FAILED: ["errored", "errored"],
+  NEEDS_ATTENTION: ["errored", "errored"],
+  CANCELLED: ["canceled", "canceled"],
+};
+/** An apply's status as [run, apply]. */
+const APPLIES: Record<string, [string, string]> = {
+  AWAITING_APPROVAL: ["apply_queued", "queued"],
+  QUEUED: ["apply_queued", "queued"],
+  CLAIMED: ["applying", "running"],
+  PROCESSING: ["applying", "running"],
+  SUCCEEDED: ["applied", "finished"],
+  FAILED: ["errored", "errored"],
+  NEEDS_ATTENTION: ["errored", "errored"],
+  CANCELLED: ["canceled", "canceled"],
+};
+const OVER = ["SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"];
+
+const isAppliable = (row: Row) =>
+  row.is_confirmation || row.status === "SUCCEEDED" && !row.apply_id && row.has_changes && !row.problem;
+
+function statusOf(row: Row): string {
+  if (row.apply_id && !row.is_confirmation) return APPLIES[row.apply_status][0];
+  return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : PLANS[row.status][0];
+}
+
+function run(row: Row): Resource {
+  const options = row.options ?? {};
+  const isLive = !OVER.includes(row.apply_status ?? row.status);
+  return {
+    id: `run-${row.id}`,
+    type: "runs",
+    attributes: {
+      status: statusOf(row),
+      message: row.message ?? "",
+      source: "tfe-api",
+      "created-at": at(row.created_at),
+      "has-changes": row.has_changes,
+      "is-destroy": options.destroy === true,
+      "refresh-only": options.refresh_only === true,
+      refresh: true,
+      "auto-apply": options.auto_apply === true,
+      "plan-only": row.problem !== null && row.problem !== undefined,
+      "target-addrs": options.targets ?? [],
+      "replace-addrs": options.replace ?? [],
+      "position-in-queue": 0,
+      actions: {
+        "is-confirmable": isAppliable(row),
+        "is-discardable": isAppliable(row),
+        "is-cancelable": isLive && !row.is_confirmation && row.may_cancel,
+        "is-force-cancelable": isLive && row.may_cancel,
+      },
+      permissions: { "can-apply": row.may_apply, "can-cancel": row.may_cancel, "can-discard": row.may_apply },
+      "status-timestamps": {},
+    },
+    relationships: {
+      plan: to("plans", `plan-${row.id}`),
+      apply: to("applies", `apply-${row.id}`),
+      workspace: to("workspaces", `ws-${row.module_id}`),
+    },
+  };
+}
+
+/** A plan or an apply, with the address of its log. */
+async function part(caller: Caller, row: Row, kind: "plan" | "apply"): Promise<Resource> {
+  const isPlan = kind === "plan";
+  const known = isPlan ? PLANS[row.status][1] : APPLIES[row.apply_status]?.[1];
+  const count = row.summary?.counts ?? row.summary ?? {};
+  return {
+    id: `${kind}-${row.id}`,
+    type: isPlan ? "plans" : "applies",
+    attributes: {
+      status: known ?? (isAppliable(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
+      "log-read-url": await caller.link("logs", `${row.id}:${row.number}:${kind}`),
+      "resource-additions": count.create ?? 0,
+      "resource-changes": count.update ?? 0,
+      "resource-destructions": count.delete ?? 0,
+      ...(isPlan ? { "has-changes": row.has_changes } : {}),
+    },
+  };
+}
+
+const rowOf = (caller: Caller, id: string) => caller.call("terminal_run", { p_run: id });
+
+export async function read(caller: Caller, url: URL, id: string): Promise<Response> {
+  const row = await rowOf(caller, id);
+  const wanted = (url.searchParams.get("include") ?? "").split(",").filter(Boolean);
+  // Checks are a part of the plan here.
+  const known = wanted.filter((name) => name !== "task_stages");
+  const included = await Promise.all(known.map(async (name) => {
+    if (name === "workspace") return workspace(await byId(caller, row.module_id));
+    if (name === "plan" || name === "apply") return await part(caller, row, name);
+    return refuse(400, `Runs have no "${name}" here.`, "Invalid include parameter");
+  }));
+  return one(run(row), included);
+}
+
+export const runsOf = async (caller: Caller, id: string) =>
+  page((await caller.call<Row[]>("terminal_runs", { p_module: id })).map(run));
+export const readPart = async (caller: Caller, kind: "plan" | "apply", id: string) =>
+  one(await part(caller, await rowOf(caller, id), kind));
+
+/** A piece of a log, for whoever has its address; the database asks again whether its caller may read it. */
+export async function log(url: URL, base: string, text: string): Promise<Response> {
+  const [[id, number, kind], caller] = await linked(text, "logs", base);
+  const size = Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG);
+  const body = await caller.call<string>("terminal_log", {
+    p_run: id,
+    p_is_apply: kind === "apply",
+    p_url: `${dashboardUrl() ?? ""}/dashboard/jobs/${number}`,
+    p_offset: Number(url.searchParams.get("offset")) || 0,
+    p_limit: size,
+  });
+  const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
+  return new Response(Uint8Array.fromBase64(body ?? ""), { headers });
+}
+
+// ---------------------------------------------------------------- uploads
+
+export async function startUpload(caller: Caller, { attributes }: Given, id: string): Promise<Response> {
+  if (attributes["auto-queue-runs"] !== false) {
+    refuse(422, "An upload starts no run here.", "Send auto-queue-runs: false, then create the run.");
+  }
+  const made = await caller.call("start_upload", { p_module: id });
+  const url = await caller.link("uploads", `${id}:${made.id}`);
+  return api({ data: version(made.id, "pending", url) }, 201);
+}
+
+const version = (id: string, status: string, url?: string): Resource => ({
+  id: `cv-${id}`,
+  type: "configuration-versions",
+  attributes: { status, source: "tfe-api", ...(url ? { "upload-url": url } : {}) },
+});
+
+export async function readUpload(caller: Caller, id: string): Promise<Response> {
+  const { is_complete } = await caller.call("upload_status", { p_upload: id });
+  return one(version(id, is_complete ? "uploaded" : "pending"));
+}
+
+export async function upload(http: Request, base: string, text: string): Promise<Response> {
+  const [[module, id], caller] = await linked(text, "uploads", base);
+  const type = http.headers.get("content-type") ?? "";
+  if (!/^(application\/(octet-stream|x-gzip|gzip|x-tar)|$)/.test(type)) {
+    refuse(415, `The content type "${type}" is not an archive's.`, "Send application/octet-stream.");
+  }
+  const body = await readBytes(http, MOST_PACKED)
+    .catch(() => refuse(413, "The archive is too large.", `At most ${MOST_PACKED} bytes, packed; see .terraformignore.`));
+  await checkArchive(body);
+  const sha = new Uint8Array(await crypto.subtle.digest("SHA-256", body)).toHex();
+  await caller.call("upload_source", { p_module: module, p_body_base64: body.toBase64(), p_sha256: sha, p_upload: id });
+  return new Response(null, { status: 200 });
+}
+
+// ---------------------------------------------------------------- acts
+
+/** Attributes of a run, as options of a plan. */
+const OPTIONS: Record<string, string> = {
+  "auto-apply": "auto_apply",
+  "is-destroy": "destroy",
+  "refresh-only": "refresh_only",
+  "target-addrs": "targets",
+  "replace-addrs": "replace",
+  message: "reason",
+};
+/** What a run may ask for and no job here can do. */
+const REFUSED: Record<string, (value: unknown) => boolean> = {
+  refresh: (value) => value === false,
+  "invoke-action-addrs": (value) => Array.isArray(value) && value.length > 0,
+  "policy-paths": (value) => Array.isArray(value) && value.length > 0,
+  "allow-config-generation": (value) => value === true,
+  "terraform-version": (value) => Boolean(value),
+};
+
+export async function create(caller: Caller, { attributes, relationships }: Given): Promise<Response> {
+  const refused = Object.keys(REFUSED).filter((name) => REFUSED[name](attributes[name]));
+  if (refused.length) refuse(422, `A run has no ${refused.join(", ")} here.`, "Leave it out; docs/cloud-block.md lists what there is.");
+  const module = String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, "");
+  const row = await byId(caller, module);
+  const upload = String(relationships["configuration-version"]?.data?.id ?? "").replace(/^cv-/, "");
+  const options = Object.fromEntries(
+    Object.entries(OPTIONS).filter(([name]) => ![undefined, null, false, ""].includes(attributes[name]))
+      .map(([name, option]) => [option, attributes[name]]),
+  );
+  const given: [string, unknown][] = (attributes.variables ?? []).map(({ key, value }: Row) => [key, literal(value)]);
+  const made = await caller.call("enqueue_job", {
+    p_org: row.org_id,
+    p_type: "PLAN",
+    p_module: module,
+    p_options: {
+      ...options,
+      ...(upload ? { upload_id: upload } : {}),
+      ...(given.length ? { variables: Object.fromEntries(given) } : {}),
+    },
+  });
+  return api({ data: run(await rowOf(caller, made.id)) }, 201);
+}
+
+/** What the programs print at once: why the run does not begin. */
+export async function events(caller: Caller, id: string): Promise<Response> {
+  const row = await rowOf(caller, id);
+  if (row.status !== "QUEUED") return page([]);
+  const why = await caller.call("explain_queue", { p_job: id });
+  if (why.claimable || why.status !== "QUEUED") return page([]);
+  const attributes = { action: "changed_task_enforcements", description: `${why.summary} ${why.help}`, "created-at": at(row.created_at) };
+  return page([{ id: `re-${id}`, type: "run-events", attributes }]);
+}
+
+type Act = (caller: Caller, row: Row) => Promise<unknown>;
+
+/** Applies a plan: a plan that waits is confirmed, another gets its apply, which waits for approvals where they are needed. */
+const apply: Act = async (caller, row) => {
+  if (row.is_confirmation) return await caller.call("approve_job", { p_job: row.apply_id, p_decision: "approve" });
+  if (!isAppliable(row)) refuse(409, "The run cannot be applied.", row.problem ?? `It is ${statusOf(row)}.`);
+  const module = await byId(caller, row.module_id);
+  await caller.call("enqueue_job", {
+    p_org: module.org_id,
+    p_type: row.options?.destroy ? "DESTROY" : "APPLY",
+    p_module: row.module_id,
+    p_options: { plan_job_id: row.id },
+  });
+};
+const discard: Act = async (caller, row) => {
+  if (row.is_confirmation) return await caller.call("approve_job", { p_job: row.apply_id, p_decision: "reject" });
+  if (!isAppliable(row)) refuse(409, "The run cannot be discarded.", `It is ${statusOf(row)}.`);
+  await caller.call("comment_on_job", { p_job: row.id, p_body: "Discarded in a terminal." });
+};
+const stop = (kind: string): Act => async (caller, row) =>
+  await caller.call("cancel_job", { p_job: row.apply_id ?? row.id, p_kind: kind, p_reason: "Cancelled in a terminal." });
+
+const ACTS: Record<string, Act> = { apply, discard, cancel: stop("GRACEFUL"), "force-cancel": stop("KILL") };
+
+export async function act(caller: Caller, id: string, name: string): Promise<Response> {
+  await ACTS[name](caller, await rowOf(caller, id));
+  return nothing(202);
+}

@@ -1,0 +1,214 @@
+-- Terraform and OpenTofu with `cloud {}`: what the edge function `terraform` cannot read with other calls. A workspace
+-- `a.b.c` is the module `a/b/c`, a tag is the name of a group on that path, a project is a group, and a run is a plan
+-- with the apply that follows it, under the plan's id. Whatever a terminal does, it does with the calls of the page.
+
+-- ## workspaces
+
+-- A module as the terminals see it, with what the caller may do there.
+create function private.terminal_workspace(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
+    'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
+    'has_state', exists (select from private.states as s where s.module_id = p_module.id),
+    'lock', (select jsonb_build_object('label', l.user_label, 'reason', l.reason) from public.module_locks as l
+      where l.module_id = p_module.id),
+    'run_id', (select case when j.type = 'PLAN' then j.id else j.plan_job_id end from private.live_jobs as q
+      join public.provision_jobs as j on j.id = q.job_id and j.module_id = p_module.id
+      where q.state_key = p_module.id and q.stage <> 'WAITING' limit 1),
+    'verbs', array(select v.verb from private.verbs as v
+      where private.is_allowed(v.verb, p_module.org_id, p_module.path)))
+$$;
+
+create function private.terminal_workspaces(
+  p_slug text, p_path text default null, p_module uuid default null, p_search text default '',
+  p_tags text[] default '{}', p_group uuid default null, p_page integer default 1
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+  v_found pg_catalog.uuid[];
+  v_page integer := least(greatest(p_page, 1), 10000);
+begin
+  select o.* into v_org from public.organizations as o
+  where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null
+    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null));
+  perform private.need('organization.read', v_org.id);
+  v_found := array(
+    select m.id from public.modules as m
+    where m.org_id = v_org.id and m.deleted_at is null and m.path = coalesce(p_path, m.path)
+      and m.id = coalesce(p_module, m.id) and position(lower(p_search) in replace(m.path, '/', '.')) > 0
+      and string_to_array(m.group_path, '/') @> p_tags
+      and (p_group is null or private.is_at_or_below(m.group_path, (select g.path from public.groups as g
+        where g.id = p_group and g.org_id = v_org.id)))
+    order by m.path);
+  return jsonb_build_object(
+    'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
+    'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
+      from public.groups as g where g.org_id = v_org.id and p_path = ''),
+    'total', cardinality(v_found), 'workspaces', coalesce((
+      select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
+      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
+end;
+$$;
+comment on function private.terminal_workspaces is
+  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, '
+  'names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function private.terminal_workspaces to authenticated;
+
+-- ## runs
+
+-- The newest apply of a plan.
+create function private.apply_of(p_plan bigint) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j where j.plan_job_id = p_plan order by j.id desc limit 1
+$$;
+
+-- Why the caller cannot apply a finished plan that nobody has applied, in words; null where nothing is in the way.
+create function private.apply_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.need('job.apply', p_plan.org_id, p_plan.module_path);
+  perform private.check_saved_plan(p_plan.org_id, 'APPLY', p_plan.module_id, p_plan.id);
+  perform private.refuse_locked_modules(array[p_plan.module_id], p_plan.id);
+  return null;
+exception
+  when others then
+    if not starts_with(sqlstate, 'RY') then
+      raise;
+    end if;
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return sqlerrm || ' ' || v_hint;
+end;
+$$;
+
+-- A plan that the caller may read.
+create function private.my_run(p_run bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+begin
+  select * into v_plan from public.provision_jobs
+  where id = p_run and type = 'PLAN' and org_id in (select private.my_org_ids());
+  if v_plan.id is null then
+    perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.');
+  end if;
+  perform private.need('job.read', v_plan.org_id, v_plan.module_path);
+  return v_plan;
+end;
+$$;
+
+-- A plan and its apply as a terminal sees them.
+create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', p_plan.id, 'number', p_plan.number, 'module_id', p_plan.module_id,
+    'status', p_plan.status, 'apply_status', a.status, 'apply_id', a.id, 'is_confirmation',
+    coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
+    'created_at', p_plan.created_at, 'summary', p_plan.plan_summary, 'options', p_plan.payload -> 'options',
+    'has_changes', coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false),
+    'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
+      then private.apply_problem(p_plan) end,
+    'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
+    'may_cancel', private.is_allowed('job.cancel', p_plan.org_id, p_plan.module_path))
+  from (select (private.apply_of(p_plan.id)).*) as a
+$$;
+
+create function private.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return private.run_row(private.my_run(p_run), true);
+end;
+$$;
+comment on function private.terminal_run is
+  'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function private.terminal_run to authenticated;
+
+create function private.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.read');
+begin
+  return (
+    select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
+      select * from public.provision_jobs where module_id = v_module.id and type = 'PLAN'
+      order by id desc limit 20) as j);
+end;
+$$;
+comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function private.terminal_runs to authenticated;
+
+-- ## logs
+
+-- What stands before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
+-- that a reader can go on where it was.
+create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
+language sql stable set search_path = '' as $$
+  select format(E'Run %s\n%s\n\n', p_job.number, p_url)
+    || case when p_job.approvals_required > 0
+        then format(E'Needs %s more %s: open %s\n', p_job.approvals_required,
+          case p_job.approvals_required when 1 then 'approval' else 'approvals' end, p_url)
+      when p_job.needs_confirmation then format(E'Needs a confirmation: open %s\n', p_url) else '' end
+    || coalesce((
+      select string_agg(case a.decision when 'reject' then format(E'Rejected by %s. %s\n', a.user_label, a.comment)
+        when 'approve' then format(E'Approved by %s.%s\n', a.user_label,
+          case when p_job.approvals_required > a.place and not a.is_override
+          then format(' Needs %s more: open %s', p_job.approvals_required - a.place, p_url) else '' end) end, ''
+        order by a.place)
+      from (select r.*, row_number() over (order by r.created_at) as place from public.approvals as r
+        where r.job_id = p_job.id) as a), '')
+$$;
+
+-- What stands behind a plan's log: what an apply of it needs, or why there can be none.
+create function private.plan_words(p_plan public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
+    when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)
+    when m.approvals_required > 0 then format(E'\nAn apply of this plan needs %s %s.\n', m.approvals_required,
+      case m.approvals_required when 1 then 'approval' else 'approvals' end)
+    else '' end
+  from public.modules as m
+  cross join lateral (select case when (private.apply_of(p_plan.id)).id is null
+    then private.apply_problem(p_plan) end as problem) as p
+  where m.id = p_plan.module_id
+$$;
+
+create function private.terminal_log(
+  p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer
+) returns text
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_job public.provision_jobs := private.my_run(p_run);
+  v_is_over boolean;
+  v_from bigint := least(p_offset, 1000000000000);
+begin
+  if p_is_apply then
+    v_job := private.apply_of(p_run);
+  end if;
+  v_is_over := v_job.status in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION');
+  return (
+    with part as (
+      select 0 as place, 0 as seq, case when v_job.id is null then '\x' else '\x02'::pg_catalog.bytea
+        || convert_to(case when p_is_apply then private.apply_words(v_job, p_url)
+          else format(E'Run %s: %s\n\n', v_job.number, p_url) end, 'UTF8') end as body
+      union all
+      select c.attempt, c.seq, convert_to(c.body, 'UTF8') from public.job_log_chunks as c
+      where c.job_id = v_job.id and not c.is_late
+        and c.log_day between v_job.created_at::pg_catalog.date and v_job.log_day
+      union all
+      select 2147483647, 0, convert_to(case when p_is_apply then '' else private.plan_words(v_job) end, 'UTF8')
+        || '\x03'::pg_catalog.bytea where v_is_over
+    ), placed as (
+      select p.*, sum(octet_length(p.body)) over (order by p.place, p.seq) - octet_length(p.body) as start
+      from part as p
+    )
+    select translate(encode(coalesce(string_agg(substring(p.body
+      from greatest(v_from - p.start, 0)::integer + 1 for greatest(p_limit - greatest(p.start - v_from, 0), 0)
+      ::integer), '' order by p.place, p.seq), ''), 'base64'), chr(10), '')
+    from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
+end;
+$$;
+comment on function private.terminal_log is
+  'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
+  'once it is over. Members.';
+grant execute on function private.terminal_log to authenticated;

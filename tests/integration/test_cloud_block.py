@@ -1,0 +1,239 @@
+"""`cloud {}` and `tofu login` with the programs themselves."""
+
+import gzip
+import io
+import re
+import signal
+import tarfile
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import pytest
+
+from tests.integration.worker_bench import Bench
+from tests.support.cloud_terminal import HOST, CloudTerminal
+from tests.support.stack import RunningStack
+from wire.tokens import make_personal_token
+
+CODE = """
+variable "who" { default = "world" }
+variable "tags" {
+  type    = map(string)
+  default = {}
+}
+resource "terraform_data" "greeting" { input = "hello ${var.who} ${length(var.tags)}" }
+resource "terraform_data" "other" { input = "other" }
+output "greeting" { value = terraform_data.greeting.output }
+output "secret" {
+  value     = "s3cret"
+  sensitive = true
+}
+"""
+
+
+def personal_token(bench: Bench, role: str | None = None) -> str:
+    made = make_personal_token()
+    bench.rpc("create_personal_token", p_name="tofu", p_token_hash=made.hash, p_hint=made.hint, p_role=role)
+    return made.text
+
+
+def in_one_line(text: str) -> str:
+    """The text of a frame that a program printed."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|│", "", text).split())
+
+
+def slug_of(bench: Bench) -> str:
+    return str(bench.rows("organizations", id=bench.org)[0]["slug"])
+
+
+@pytest.fixture
+def terminal(served: Bench, running_stack: RunningStack, tmp_path: Path) -> CloudTerminal:
+    return CloudTerminal(tmp_path / "code", served.tofu, running_stack.url, personal_token(served))
+
+
+def named(terminal: CloudTerminal, bench: Bench, name: str, code: str = CODE) -> None:
+    terminal.writes(slug_of(bench), f'name = "{name}"', code)
+    terminal.run("init", "-input=false")
+
+
+def module_named(bench: Bench, path: str) -> dict[str, object]:
+    [row] = bench.rows("modules", org_id=bench.org, path=path)
+    return row
+
+
+def test_plan_apply_and_destroy_from_a_terminal(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.web")
+    assert module_named(served, "terminal/web")["can_apply_uploads"] is True
+    planned = terminal.run("plan", "-var", "who=you", "-var", 'tags={"a"="b", c="${"d"}"}')
+    assert "hello you 2" in planned
+    assert "2 to add" in planned
+    applied = terminal.run("apply", typed="yes\n")
+    assert "2 added" in applied
+    assert terminal.run("output", "-raw", "greeting") == "hello world 0"
+    assert terminal.run("output", "-raw", "secret") == "s3cret"
+    plan, apply = served.rows("provision_jobs", module_id=module_named(served, "terminal/web")["id"], order="id.desc")[
+        :2
+    ]
+    assert (plan["type"], apply["type"], plan["number"]) == ("APPLY", "PLAN", apply["number"])
+    terminal.run("state", "mv", "terraform_data.other", "terraform_data.moved")
+    assert "terraform_data.moved" in terminal.run("state", "list")
+    terminal.writes(slug_of(served), 'name = "terminal.web"', CODE.replace('"other" {', '"moved" {'))
+    assert "No changes" in terminal.run("plan")
+    destroyed = terminal.run("apply", "-destroy", "-target=terraform_data.moved", "-auto-approve")
+    assert "1 destroyed" in destroyed
+    assert "terraform_data.greeting" in terminal.run("state", "list")
+
+
+def test_a_browser_signs_the_program_in(terminal: CloudTerminal, served: Bench) -> None:
+    terminal.token = ""
+    login = terminal.start("login", HOST)
+    login.types("yes\n")
+    address = re.search(r"http://\S+/oauth/authorize\S+", login.says("code_challenge="))
+    assert address
+    page = httpx.get(address[0], timeout=60)
+    code = parse_qs(urlsplit(page.headers["location"]).query)["code"][0]
+    told = served.rpc("device_login", p_user_code=code)
+    assert (page.status_code, told["program"], told["is_terminal"]) == (302, "tofu login", True)
+    decided = served.rpc("decide_device_login", p_user_code=code, p_is_confirmed=True, p_role="planner")
+    home = httpx.get(f"{decided['return_to']}&state={quote(decided['state'])}", timeout=60)
+    assert home.status_code == 200, home.text
+    assert login.ends() == 0, login.output
+    [token] = [each for each in served.rpc("my_personal_tokens") if each["name"] == "tofu login"]
+    assert token["role"] == "planner"
+    slug = slug_of(served)
+    terminal.writes(slug, 'name = "terminal.login"', CODE)
+    assert "module.write" in in_one_line(terminal.run("init", code=1)), "a planner creates nothing"
+    served.rpc("create_module", p_org=served.org, p_group_path="terminal", p_name="login")
+    terminal.run("init", "-input=false")
+    planned = terminal.run("plan")
+    assert "2 to add" in planned
+    assert "This plan cannot be applied here." in planned
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"redirect_uri": "http://localhost:10011/login"},
+        {"redirect_uri": "http://evil.example/login"},
+        {"code_challenge_method": "plain"},
+        {"client_id": "another"},
+        {"code_challenge": "short"},
+    ],
+)
+def test_a_login_returns_to_the_program_alone(running_stack: RunningStack, change: dict[str, str]) -> None:
+    asked = {
+        "client_id": "terraform-cli", "response_type": "code", "code_challenge_method": "S256", "state": "x",
+        "code_challenge": "c" * 43, "redirect_uri": "http://localhost:10003/login",
+    }  # fmt: skip
+    url = f"{running_stack.url}/functions/v1/terraform/oauth/authorize"
+    assert httpx.get(url, params=asked, timeout=60).status_code == 302
+    assert httpx.get(url, params=asked | change, timeout=60).status_code == 400
+
+
+def test_a_group_is_a_tag_and_a_terminal_selects_among_its_workspaces(terminal: CloudTerminal, served: Bench) -> None:
+    terminal.writes(slug_of(served), 'tags = ["shops"]', CODE)
+    terminal.run("init", typed="shops.north\n")
+    terminal.run("workspace", "new", "shops.south")
+    listed = terminal.run("workspace", "list")
+    assert all(name in listed for name in ("shops.north", "shops.south"))
+    terminal.run("workspace", "select", "shops.north")
+    assert terminal.run("workspace", "show").strip() == "shops.north"
+    assert "is not in: shops" in in_one_line(terminal.run("workspace", "new", "other.place", code=1))
+    terminal.run("workspace", "delete", "shops.south")
+    assert "shops.south" not in terminal.run("workspace", "list")
+
+
+def test_an_apply_waits_for_approval_and_says_so(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.guarded")
+    module = module_named(served, "terminal/guarded")["id"]
+    served.rpc("update_module", p_module=module, p_spec={"approvals_required": 1})
+    apply = terminal.start("apply")
+    apply.says("An apply of this plan needs 1 approval.")
+    apply.says("Enter a value:")
+    apply.types("yes\n")
+    apply.says("Needs 1 more approval: open http")
+    [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
+    assert job["status"] == "AWAITING_APPROVAL"
+    with served.database() as database:
+        # Another member's decision; the only member here would need an override.
+        database.execute("update public.organizations set can_approve_own_jobs = true where id = %s", (served.org,))
+        database.commit()
+    served.rpc("approve_job", p_job=job["id"], p_decision="approve")
+    assert apply.ends() == 0, apply.output
+    assert "Approved by" in apply.output
+    assert "2 added" in apply.output
+
+
+def test_an_interrupted_terminal_cancels_the_run(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.slow")
+    module = module_named(served, "terminal/slow")["id"]
+    served.rpc("update_module", p_module=module, p_spec={"approvals_required": 1})
+    apply = terminal.start("apply", "-auto-approve")
+    apply.says("Needs 1 more approval")
+    apply.process.send_signal(signal.SIGINT)
+    apply.says("The remote operation was successfully cancelled.")
+    apply.ends()
+    [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
+    assert job["status"] == "CANCELLED"
+
+
+def packed(*members: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for each in members:
+            tar.addfile(each, io.BytesIO(b"\0" * each.size))
+    return out.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, target
+    return made
+
+
+def test_bad_requests_are_refused_by_name(terminal: CloudTerminal, served: Bench) -> None:
+    module = served.rpc("create_module", p_org=served.org, p_group_path="bad", p_name="input")["id"]
+    json_api = {"content-type": "application/vnd.api+json"}
+    api = httpx.Client(
+        base_url=f"{terminal.url}/functions/v1/terraform/api/v2/", timeout=60,
+        headers={"authorization": f"Bearer {terminal.token}"},
+    )  # fmt: skip
+    place = f"workspaces/ws-{module}"
+
+    def refusal(status: int, answer: httpx.Response) -> str:
+        [error] = answer.json()["errors"]
+        assert (answer.status_code, error["status"]) == (status, str(status)), answer.text
+        return str(error["title"] + error["detail"])
+
+    assert "text/plain" in refusal(
+        415, api.post(f"{place}/actions/lock", content="x", headers={"content-type": "text/plain"})
+    )
+    sent = {"data": {"attributes": {"auto-queue-runs": False}}}
+
+    def upload_address() -> str:
+        made = api.post(f"{place}/configuration-versions", json=sent, headers=json_api).json()
+        return str(made["data"]["attributes"]["upload-url"])
+
+    address = upload_address()
+    assert "gzip" in refusal(422, httpx.put(address, content=b"no archive", timeout=60))
+    assert "leads out" in refusal(422, httpx.put(address, content=packed(member("../x")), timeout=60))
+    link = packed(member("a/b", tarfile.SYMTYPE, "../../etc/passwd"))
+    assert "leads out" in refusal(422, httpx.put(address, content=link, timeout=60))
+    assert "neither a file" in refusal(
+        422, httpx.put(address, content=packed(member("x", tarfile.FIFOTYPE)), timeout=60)
+    )
+    bomb = gzip.compress(b"\0" * 1024) + gzip.compress(b"\0" * (64 << 20)) * 9
+    assert "too large" in refusal(413, httpx.put(address, content=bomb, timeout=120))
+    assert httpx.put(address, content=packed(member("main.tf")), timeout=60).status_code == 200
+    assert "already" in refusal(409, httpx.put(address, content=packed(member("main.tf")), timeout=60))
+    assert refusal(404, httpx.put(f"{address}x", content=b"", timeout=60))
+    run = {"data": {"attributes": {"refresh": False}, "relationships": {"workspace": {"data": {"id": f"ws-{module}"}}}}}
+    assert "refresh" in refusal(422, api.post("runs", json=run, headers=json_api))
+    served.rpc("lock_module", p_module=module, p_reason="mine")
+    assert "locked already" in refusal(409, api.post(f"{place}/actions/lock", headers=json_api))
+    job = served.enqueue("PLAN", module)
+    assert "Invalid include parameter" in refusal(400, api.get(f"runs/run-{job}?include=nonsense"))
+    stranger = httpx.get(f"{api.base_url}{place}", headers={"authorization": "Bearer ryp_" + "a" * 43}, timeout=60)
+    assert refusal(401, stranger)
+    assert refusal(404, api.get("workspaces/ws-00000000-0000-0000-0000-000000000000"))

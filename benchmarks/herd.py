@@ -1,6 +1,6 @@
-"""What one job costs where thousands of live runners wait for it: claims, messages, and the time until its first step.
+"""The cost of one job where thousands of live runners wait for it: claims, messages, and the time until its first step.
 
-The runners are scripted: each has a session, a websocket on its own topic, and claims as a runner does (when it is rung,
+The runners are scripted: each has a session, a websocket on its own topic, and claims as a runner does (when it is woken,
 and when it has finished). Nothing ends before its time: the part of the idle measures heartbeats and polls at a runner's
 pace. Takes about two minutes, with `--full` (5,000 runners) about five.
 """
@@ -61,7 +61,7 @@ class Herd:
     """The runners, and what they have counted."""
 
     def __init__(self, stack: RunningStack, http: httpx.AsyncClient) -> None:
-        """Nobody is there yet."""
+        """No runner is connected yet."""
         self._stack = stack
         self._http = http
         self._turn = asyncio.Semaphore(JOINS)

@@ -148,7 +148,7 @@ def run(tree: Path, tests: list[str]) -> int:
 
 
 def become_tests(tree: Path) -> None:
-    """Say nothing, and import from the tree."""
+    """Import from the tree, without output."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):

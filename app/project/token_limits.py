@@ -1,4 +1,4 @@
-"""What a personal token may do at most: its role, in words."""
+"""The limits of a personal token: its role, in words."""
 
 EVERYTHING = "everything"
 LIMITS = {

@@ -5849,13 +5849,6 @@ begin
   order by lw.distance, lw.worker_id limit p_count);
 end;
 $$;
--- The claim: exactly one runner gets a job, and it is the right one. lane_workers already holds the rules that change
--- rarely. The claim checks the rest: the runner is open, it has a free slot, and no nearer runner is available for the
--- lane. A read-only look comes first, so idle runners that poll write nothing. Then it locks, and counts in the *next*
--- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
--- 60 rounds.
-
--- ## the claim
 
 -- Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.
 create function private.is_requirement_met(p_version text, p_part text) returns boolean
@@ -18360,6 +18353,13 @@ $$;
 
 -- ==================== schemas/claim.sql
 
+-- The claim: exactly one runner gets a job, and it is the right one. lane_workers already holds the rules that change
+-- rarely. The claim checks the rest: the runner is open, it has a free slot, and no nearer runner is available for the
+-- lane. A read-only look comes first, so idle runners that poll write nothing. Then it locks, and counts in the *next*
+-- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
+-- 60 rounds.
+
+-- ## the claim
 
 create view private.preferred_runners as
 select
@@ -19592,8 +19592,8 @@ grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
--- What stands before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
--- that a reader can go on where it was.
+-- The lines before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
+-- that a reader can continue where it was.
 create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
 language sql stable set search_path = '' as $$
   select format(E'Run %s\n%s\n\n', p_job.number, p_url)
@@ -19611,7 +19611,7 @@ language sql stable set search_path = '' as $$
         where r.job_id = p_job.id) as a), '')
 $$;
 
--- What stands behind a plan's log: what an apply of it needs, or why there can be none.
+-- The lines after a plan's log: what an apply of it needs, or why there can be none.
 create function private.plan_words(p_plan public.provision_jobs) returns text
 language sql stable set search_path = '' as $$
   select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''

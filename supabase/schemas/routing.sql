@@ -288,13 +288,6 @@ begin
   order by lw.distance, lw.worker_id limit p_count);
 end;
 $$;
--- The claim: exactly one runner gets a job, and it is the right one. lane_workers already holds the rules that change
--- rarely. The claim checks the rest: the runner is open, it has a free slot, and no nearer runner is available for the
--- lane. A read-only look comes first, so idle runners that poll write nothing. Then it locks, and counts in the *next*
--- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
--- 60 rounds.
-
--- ## the claim
 
 -- Whether a version meets one part of a requirement, such as >=1.10 or ~> 1.10; null when either cannot be read.
 create function private.is_requirement_met(p_version text, p_part text) returns boolean

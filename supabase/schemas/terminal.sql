@@ -140,8 +140,8 @@ grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
--- What stands before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
--- that a reader can go on where it was.
+-- The lines before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
+-- that a reader can continue where it was.
 create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
 language sql stable set search_path = '' as $$
   select format(E'Run %s\n%s\n\n', p_job.number, p_url)
@@ -159,7 +159,7 @@ language sql stable set search_path = '' as $$
         where r.job_id = p_job.id) as a), '')
 $$;
 
--- What stands behind a plan's log: what an apply of it needs, or why there can be none.
+-- The lines after a plan's log: what an apply of it needs, or why there can be none.
 create function private.plan_words(p_plan public.provision_jobs) returns text
 language sql stable set search_path = '' as $$
   select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''

@@ -31,6 +31,6 @@ def mark(items: list[pytest.Item]) -> None:
 
 @cache
 def _needs_of(file: Path) -> frozenset[str]:
-    """What the tests of a file need because of its place."""
+    """The needs of a file's tests because of its place."""
     place = file.relative_to(TESTS).as_posix()
     return frozenset(name for name, _, pattern in RULES if re.search(pattern, place))

@@ -30,7 +30,7 @@ def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = 
 
 
 def exact_input(**props: Any) -> rx.Component:
-    """A line of text that is no prose: nothing is suggested, and no spelling is checked."""
+    """A line of code or a name: nothing is suggested, and no spelling is checked."""
     return rx.input(auto_complete="off", custom_attrs={"spellCheck": "false"}, **props)
 
 

@@ -56,7 +56,7 @@ export async function callerOf(http: Request, base: string): Promise<Caller> {
   return new Caller(token, claims, base);
 }
 
-/** What an address that we signed is about, after its kind. */
+/** The subject of an address that we signed, after its kind. */
 export async function linked(text: string, kind: string, base: string): Promise<[string[], Caller]> {
   const found = await openLink(text);
   if (!found?.about.startsWith(`${kind}:`)) {

@@ -73,7 +73,7 @@ const exchanged = z.object({
   redirect_uri: z.string().max(200),
 });
 
-/** Gives a personal token for the code that came back, if the program is the one that began. */
+/** Gives a personal token for the code, if the program is the one that began. */
 export async function token(http: Request): Promise<Response> {
   await limit([[`device:polls:${addressOf(http)}`, PER_ADDRESS]]);
   const body = parse(exchanged, await readBody(http));

@@ -119,7 +119,7 @@ export const runsOf = async (caller: Caller, id: string) =>
 export const readPart = async (caller: Caller, kind: "plan" | "apply", id: string) =>
   one(await part(caller, await rowOf(caller, id), kind));
 
-/** A piece of a log, for whoever has its address; the database asks again whether its caller may read it. */
+/** A piece of a log, for anyone who has its address; the database asks again whether its caller may read it. */
 export async function log(url: URL, base: string, text: string): Promise<Response> {
   const [[id, number, kind], caller] = await linked(text, "logs", base);
   const size = Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG);
@@ -181,7 +181,7 @@ const OPTIONS: Record<string, string> = {
   "replace-addrs": "replace",
   message: "reason",
 };
-/** What a run may ask for and no job here can do. */
+/** Options of a run that no job here has. */
 const REFUSED: Record<string, (value: unknown) => boolean> = {
   refresh: (value) => value === false,
   "invoke-action-addrs": (value) => Array.isArray(value) && value.length > 0,
@@ -214,7 +214,7 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   return api({ data: run(await rowOf(caller, made.id)) }, 201);
 }
 
-/** What the programs print at once: why the run does not begin. */
+/** The lines that the programs print at once: why the run does not begin. */
 export async function events(caller: Caller, id: string): Promise<Response> {
   const row = await rowOf(caller, id);
   if (row.status !== "QUEUED") return page([]);

@@ -8,7 +8,7 @@ export const pathOf = (name: string) => name.replaceAll(".", "/");
 const nameOf = (path: string) => path.replaceAll("/", ".");
 const groupsOf = (row: Row): string[] => row.group_path.split("/");
 
-/** What a workspace may do for the caller, by the verb that it takes. */
+/** The permissions of the caller at a workspace, by the verb that each takes. */
 const PERMISSIONS: Record<string, string> = {
   "can-update": "module.write",
   "can-destroy": "module.delete",
@@ -25,7 +25,7 @@ const PERMISSIONS: Record<string, string> = {
   "can-read-state-versions": "state.text",
   "can-create-state-versions": "state.write",
 };
-/** What every workspace here has; asking for anything else is refused by name. */
+/** The settings of every workspace here; another value is refused by name. */
 const FIXED: Record<string, unknown> = {
   "execution-mode": "remote",
   operations: true,

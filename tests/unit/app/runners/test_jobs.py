@@ -1,4 +1,4 @@
-"""What a runner's page says of one job: what it acts on, who runs it, and since when."""
+"""A runner's page shows of a job what it acts on, who runs it, and since when."""
 
 from typing import Any
 

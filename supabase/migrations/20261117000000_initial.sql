@@ -933,120 +933,6 @@ begin
 end;
 $$;
 
--- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
--- policies at once.
-create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_least public.member_role := private.least_role(p_verb);
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
-    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
-  if not found then
-    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
-  end if;
-end;
-$$;
-grant execute on function private.my_org_ids to authenticated;
-
--- What a guest sees: all at and below the paths at which they have a role, each written as organisation:path. Other
--- members see their whole organisation and need none.
-create function private.my_prefixes() returns setof text
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return query select b.org_id || ':' || b.path from (
-    select m.org_id, m.user_id as id from public.memberships as m
-    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
-    union all
-    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
-  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
-end;
-$$;
-grant execute on function private.my_prefixes to authenticated;
-
--- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
-create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return p_seen is null or exists (select from unnest(p_seen) as s (above)
-    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
-end;
-$$;
-grant execute on function private.is_seen to authenticated;
-
--- The prefixes of a member of this organisation; null for one who sees all of it.
-create function private.seen(p_org uuid) returns text[]
-language plpgsql stable set search_path = '' as $$
-begin
-  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
-    return null;
-  end if;
-  return array(select private.my_prefixes());
-end;
-$$;
-
--- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
-create function private.may_see(p_org uuid, p_path text) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
-end;
-$$;
-
--- The path of a module as the caller may read it: others depend on it, and say so.
-create function private.shown_path(p_org uuid, p_path text) returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
-    else 'a module you may not see' end;
-end;
-$$;
-
--- Refuses a path that the caller does not see like one that does not exist.
-create function private.need_seen(p_org uuid, p_path text default '') returns text[]
-language plpgsql stable set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[];
-begin
-  perform private.need('organization.read', p_org);
-  v_seen := private.seen(p_org);
-  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
-    perform private.fail('RY404', 'There is no such module or group.',
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
-  return v_seen;
-end;
-$$;
-create policy "Members see their organisations" on public.organizations
-  for select to authenticated using (id = any(array(select private.my_org_ids())));
-create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
-create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
-
-create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.service_accounts is
-  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
-comment on column public.service_accounts.path is
-  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
-comment on column public.service_accounts.client_id is 'The public half of its credentials.';
-comment on column public.service_accounts.trusts is
-  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
-  'those claims.';
-comment on column public.service_accounts.role is
-  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
-comment on column public.service_accounts.credential_version is
-  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.service_accounts
-  for each row execute function private.wake_for_row();
-
 -- The name of the caller in records: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
 language plpgsql stable set search_path = '' as $$
@@ -1157,6 +1043,120 @@ from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, v
 inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
+  if not found then
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
+  end if;
+end;
+$$;
+grant execute on function private.my_org_ids to authenticated;
+
+-- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
+-- their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: texts about other modules name it.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
+end;
+$$;
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
+
+create policy "Members see their organisation's service accounts" on public.service_accounts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+comment on table public.service_accounts is
+  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on column public.service_accounts.path is
+  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
+comment on column public.service_accounts.client_id is 'The public half of its credentials.';
+comment on column public.service_accounts.trusts is
+  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
+  'those claims.';
+comment on column public.service_accounts.role is
+  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
+comment on column public.service_accounts.credential_version is
+  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
+comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
+create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.service_accounts
+  for each row execute function private.wake_for_row();
 
 create table public.roles (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -2255,7 +2255,9 @@ create table private.device_logins (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null default now() + interval '10 minutes',
   decided_by uuid,
-  is_confirmed boolean
+  is_confirmed boolean,
+  callback jsonb,
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin'))
 );
 create index device_logins_expires_at_idx on private.device_logins (expires_at);
 alter table private.device_logins enable row level security;
@@ -2266,15 +2268,26 @@ comment on column private.device_logins.program is 'The program''s own name, and
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
+comment on column private.device_logins.callback is
+  'Of `tofu login`: {redirect_uri, challenge, state}. It gets a personal token for the code that its browser brings.';
+comment on column private.device_logins.role is 'At most what this role may do is what that token may.';
 
 create function private.start_device_login(
-  p_device_hash text, p_user_code text, p_program text, p_address text default ''
+  p_device_hash text, p_user_code text, p_program text, p_address text default '', p_callback jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.device_logins where expires_at < now() - interval '1 hour';
-  insert into private.device_logins (device_hash, user_code, program, address)
-  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200));
+  -- The ports on which Terraform and OpenTofu listen, on the browser's own machine.
+  if p_callback is not null and (coalesce(p_callback ->> 'redirect_uri', '')
+      !~ '^http://localhost:100(0[0-9]|10)/login$'
+    or coalesce(p_callback ->> 'challenge', '') !~ '^[A-Za-z0-9_-]{43}$'
+    or length(coalesce(p_callback ->> 'state', '')) > 500) then
+    perform private.fail('RY422', 'The login''s return address, challenge or state is not valid.',
+      'Use http://localhost:10000 to 10010/login, and a challenge by S256.');
+  end if;
+  insert into private.device_logins (device_hash, user_code, program, address, callback)
+  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200), p_callback);
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
@@ -2338,30 +2351,46 @@ begin
     return private.no_device_login();
   end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
-    'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at,
+    'is_terminal', v_login.callback is not null);
 end;
 $$;
 comment on function private.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
+  'in.';
 grant execute on function private.device_login to authenticated;
 
-create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
+create function private.decide_device_login(
+  p_user_code text, p_is_confirmed boolean, p_role text default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins := private.find_device_login(p_user_code);
+  -- Only the browser's return carries it.
+  v_code pg_catalog.text := translate(gen_random_uuid()::pg_catalog.text || gen_random_uuid(), '-', '');
+  v_answer pg_catalog.text := case when p_is_confirmed then 'code=' || v_code else 'error=access_denied' end;
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
   elsif v_login.device_hash is null then
     return private.no_device_login();
   end if;
-  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
+  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id(), role = p_role,
+    device_hash = case when callback is null then device_hash
+      else encode(sha256(convert_to(v_code, 'UTF8')), 'hex') end
   where device_hash = v_login.device_hash;
-  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed);
+  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed, 'return_to',
+    format('%s?%s', v_login.callback ->> 'redirect_uri', v_answer), 'state', v_login.callback ->> 'state')
+    - case when v_login.callback is null then array['return_to', 'state'] else '{}' end;
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is not a role for a token.',
+      'A role is viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.decide_device_login is
-  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+  'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a '
+  'code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function private.decide_device_login to authenticated;
 
 create function private.take_device_login(p_device_hash text) returns jsonb
@@ -2369,7 +2398,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
-  select * into v_login from private.device_logins where device_hash = p_device_hash for update;
+  select * into v_login from private.device_logins where device_hash = p_device_hash and callback is null for update;
   if v_login.device_hash is null or v_login.expires_at <= now() then
     return jsonb_build_object('status', 'expired');
   elsif v_login.is_confirmed is null then
@@ -2419,22 +2448,19 @@ language sql stable set search_path = '' as $$
   select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
 $$;
 
-create function private.create_personal_token(
-  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
-  p_path text default ''
+-- Keeps the hash of a person's new token.
+create function private.add_personal_token(
+  p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
 ) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 declare
   v_token private.personal_tokens;
 begin
-  perform private.need_person();
-  perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
     perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
-  delete from private.personal_tokens
-  where user_id = private.caller_id() and expires_at < now() - interval '90 days';
-  if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
+  delete from private.personal_tokens where user_id = p_user and expires_at < now() - interval '90 days';
+  if (select count(*) from private.personal_tokens where user_id = p_user) >= 50 then
     perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
       'Revoke one that you no longer use.');
   end if;
@@ -2442,7 +2468,7 @@ begin
     perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
   end if;
   insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
-  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
+  values (p_user, trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
     coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
@@ -2453,10 +2479,44 @@ exception
       'viewer, planner, approver, operator or admin.');
 end;
 $$;
+
+create function private.create_personal_token(
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
+  p_path text default ''
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  return private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path);
+end;
+$$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
   'they may do at most what that role may, there. Everybody who is signed in.';
 grant execute on function private.create_personal_token to authenticated;
+
+create function private.take_terminal_login(
+  p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins;
+begin
+  -- A code works once.
+  delete from private.device_logins where device_hash = p_code_hash and callback is not null returning * into v_login;
+  if v_login.device_hash is null or not coalesce(v_login.is_confirmed, false) or v_login.expires_at <= now()
+    or v_login.callback ->> 'redirect_uri' is distinct from p_redirect_uri
+    or v_login.callback ->> 'challenge' is distinct from p_challenge then
+    return null;
+  end if;
+  return private.add_personal_token(v_login.decided_by, v_login.program, p_token_hash, p_hint, 90, v_login.role, '');
+end;
+$$;
+comment on function private.take_terminal_login is
+  'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and '
+  'challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function private.take_terminal_login to service_role;
 
 create function private.my_personal_tokens() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -3057,12 +3117,25 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
-create function private.unlock_module(p_module uuid) returns jsonb
+-- Refuses what goes around somebody else's lock.
+create function private.refuse_others_lock(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
+end;
+$$;
+
+create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
+  if p_is_own then
+    perform private.refuse_others_lock(p_module);
+  end if;
   delete from public.module_locks where module_id = p_module returning * into v_lock;
   if v_lock.module_id is null then
     perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
@@ -3073,7 +3146,8 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is 'Takes a member''s lock off a module. Operators.';
+comment on function private.unlock_module is
+  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
@@ -4182,7 +4256,9 @@ begin
     and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
-    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+    -- An apply of somebody's own folder is requested by name; the module's auto-apply is not about it.
+    and (p_payload #>> '{module,source_kind}' is distinct from 'upload'
+      or coalesce(p_payload #> '{options,auto_apply}' = 'true', false));
 end;
 $$;
 
@@ -5881,7 +5957,7 @@ language plpgsql set search_path = '' as $$
 begin
   -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
   perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
-  where lw.worker_id = p_worker limit 100;
+  where lw.worker_id = p_worker and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 100;
 end;
 $$;
 
@@ -8605,8 +8681,8 @@ create table private.uploads (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   module_id uuid not null references public.modules (id) on delete cascade,
-  body bytea not null check (octet_length(body) between 1 and 26214400),
-  sha256 text not null,
+  body bytea check (octet_length(body) between 1 and 26214400),
+  sha256 text check ((sha256 is null) = (body is null)),
   created_by uuid,
   created_at timestamptz not null default now()
 );
@@ -8614,9 +8690,55 @@ create index uploads_org_id_idx on private.uploads (org_id, created_at);
 create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
-comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
+comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB. Null: it is still to come.';
 
-create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
+-- Refuses an upload that is not there, or not there any more.
+create function private.refuse_upload() returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
+end;
+$$;
+
+create function private.start_upload(p_module uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.plan');
+  v_id pg_catalog.uuid;
+begin
+  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
+  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
+    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  end if;
+  insert into private.uploads (org_id, module_id, created_by) values (v_module.org_id, p_module, private.caller_id())
+  returning id into v_id;
+  return jsonb_build_object('id', v_id);
+end;
+$$;
+comment on function private.start_upload is
+  'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function private.start_upload to authenticated;
+
+create function private.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_upload private.uploads;
+begin
+  select * into v_upload from private.uploads where id = p_upload and org_id in (select private.my_org_ids());
+  if v_upload.id is null then
+    perform private.refuse_upload();
+  end if;
+  perform private.need('job.plan', v_upload.org_id, m.path) from public.modules as m where m.id = v_upload.module_id;
+  return jsonb_build_object('id', p_upload, 'module_id', v_upload.module_id,
+    'is_complete', v_upload.body is not null);
+end;
+$$;
+comment on function private.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function private.upload_status to authenticated;
+
+create function private.upload_source(
+  p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'job.plan');
@@ -8627,12 +8749,12 @@ begin
   if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
     perform private.fail('RY422', 'The upload is not what its SHA-256 says.', 'Send it again.');
   end if;
-  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
-  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
-    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  v_id := coalesce(p_upload, (private.start_upload(p_module) ->> 'id')::pg_catalog.uuid);
+  update private.uploads set body = v_body, sha256 = lower(p_sha256)
+  where id = v_id and module_id = v_module.id and body is null;
+  if not found then
+    perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.');
   end if;
-  insert into private.uploads (org_id, module_id, body, sha256, created_by)
-  values (v_module.org_id, p_module, v_body, lower(p_sha256), private.caller_id()) returning id into v_id;
   return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
   when check_violation or not_null_violation or invalid_parameter_value then
@@ -8644,24 +8766,23 @@ comment on function private.upload_source is
   'Operators.';
 grant execute on function private.upload_source to authenticated;
 
--- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
-end;
-$$;
-
 -- Refuses an upload of another module, and to do more than plan it.
-create function private.check_upload(p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid) returns void
+create function private.check_upload(
+  p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
+) returns void
 language plpgsql stable set search_path = '' as $$
 begin
+  if p_is_applied then
+    perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
+      'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
+    from public.modules as m where m.id = p_module and not m.can_apply_uploads;
+  end if;
   if p_type <> 'PLAN' then
     perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
       'Plan it; apply that plan where the module allows it (can_apply_uploads).');
   end if;
   if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module) then
+    and u.module_id = p_module and u.body is not null) then
     perform private.refuse_upload();
   end if;
 end;
@@ -8671,7 +8792,7 @@ $$;
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  with taken as (delete from private.uploads where id = p_upload returning body, sha256)
+  with taken as (delete from private.uploads where id = p_upload and body is not null returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
   -- Looked for before, and removed meanwhile because its hour was over.
@@ -9961,7 +10082,8 @@ begin
       perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
     end if;
     if p_options ? 'upload_id' then
-      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
+        coalesce(p_options -> 'auto_apply' = 'true', false));
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
@@ -15152,7 +15274,8 @@ begin
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
   v_is_held := not v_is_auto or v_is_locked or v_is_early;
-  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false))
+    or p_plan.payload #>> '{module,source_kind}' = 'upload' and not v_module.can_apply_uploads then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -16535,6 +16658,7 @@ begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
+  perform private.refuse_others_lock(p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
   end if;
@@ -19537,6 +19661,223 @@ comment on function private.explain_set is
   'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;
 
+-- ==================== schemas/terminal.sql
+
+-- Terraform and OpenTofu with `cloud {}`: what the edge function `terraform` cannot read with other calls. A workspace
+-- `a.b.c` is the module `a/b/c`, a tag is the name of a group on that path, a project is a group, and a run is a plan
+-- with the apply that follows it, under the plan's id. Whatever a terminal does, it does with the calls of the page.
+
+-- ## workspaces
+
+-- A module as the terminals see it, with what the caller may do there.
+create function private.terminal_workspace(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
+    'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
+    'has_state', exists (select from private.states as s where s.module_id = p_module.id),
+    'lock', (select jsonb_build_object('label', l.user_label, 'reason', l.reason) from public.module_locks as l
+      where l.module_id = p_module.id),
+    'run_id', (select case when j.type = 'PLAN' then j.id else j.plan_job_id end from private.live_jobs as q
+      join public.provision_jobs as j on j.id = q.job_id and j.module_id = p_module.id
+      where q.state_key = p_module.id and q.stage <> 'WAITING' limit 1),
+    'verbs', array(select v.verb from private.verbs as v
+      where private.is_allowed(v.verb, p_module.org_id, p_module.path)))
+$$;
+
+create function private.terminal_workspaces(
+  p_slug text, p_path text default null, p_module uuid default null, p_search text default '',
+  p_tags text[] default '{}', p_group uuid default null, p_page integer default 1
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+  v_found pg_catalog.uuid[];
+  v_page integer := least(greatest(p_page, 1), 10000);
+begin
+  select o.* into v_org from public.organizations as o
+  where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null
+    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null));
+  perform private.need('organization.read', v_org.id);
+  v_found := array(
+    select m.id from public.modules as m
+    where m.org_id = v_org.id and m.deleted_at is null and m.path = coalesce(p_path, m.path)
+      and m.id = coalesce(p_module, m.id) and position(lower(p_search) in replace(m.path, '/', '.')) > 0
+      and string_to_array(m.group_path, '/') @> p_tags
+      and (p_group is null or private.is_at_or_below(m.group_path, (select g.path from public.groups as g
+        where g.id = p_group and g.org_id = v_org.id)))
+    order by m.path);
+  return jsonb_build_object(
+    'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
+    'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
+      from public.groups as g where g.org_id = v_org.id and p_path = ''),
+    'total', cardinality(v_found), 'workspaces', coalesce((
+      select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
+      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
+end;
+$$;
+comment on function private.terminal_workspaces is
+  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, '
+  'names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function private.terminal_workspaces to authenticated;
+
+-- ## runs
+
+-- The newest apply of a plan.
+create function private.apply_of(p_plan bigint) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j where j.plan_job_id = p_plan order by j.id desc limit 1
+$$;
+
+-- Why the caller cannot apply a finished plan that nobody has applied, in words; null where nothing is in the way.
+create function private.apply_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.need('job.apply', p_plan.org_id, p_plan.module_path);
+  perform private.check_saved_plan(p_plan.org_id, 'APPLY', p_plan.module_id, p_plan.id);
+  perform private.refuse_locked_modules(array[p_plan.module_id], p_plan.id);
+  return null;
+exception
+  when others then
+    if not starts_with(sqlstate, 'RY') then
+      raise;
+    end if;
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return sqlerrm || ' ' || v_hint;
+end;
+$$;
+
+-- A plan that the caller may read.
+create function private.my_run(p_run bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+begin
+  select * into v_plan from public.provision_jobs
+  where id = p_run and type = 'PLAN' and org_id in (select private.my_org_ids());
+  if v_plan.id is null then
+    perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.');
+  end if;
+  perform private.need('job.read', v_plan.org_id, v_plan.module_path);
+  return v_plan;
+end;
+$$;
+
+-- A plan and its apply as a terminal sees them.
+create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', p_plan.id, 'number', p_plan.number, 'module_id', p_plan.module_id,
+    'status', p_plan.status, 'apply_status', a.status, 'apply_id', a.id, 'is_confirmation',
+    coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
+    'created_at', p_plan.created_at, 'summary', p_plan.plan_summary, 'options', p_plan.payload -> 'options',
+    'has_changes', coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false),
+    'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
+      then private.apply_problem(p_plan) end,
+    'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
+    'may_cancel', private.is_allowed('job.cancel', p_plan.org_id, p_plan.module_path))
+  from (select (private.apply_of(p_plan.id)).*) as a
+$$;
+
+create function private.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return private.run_row(private.my_run(p_run), true);
+end;
+$$;
+comment on function private.terminal_run is
+  'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function private.terminal_run to authenticated;
+
+create function private.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'job.read');
+begin
+  return (
+    select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
+      select * from public.provision_jobs where module_id = v_module.id and type = 'PLAN'
+      order by id desc limit 20) as j);
+end;
+$$;
+comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function private.terminal_runs to authenticated;
+
+-- ## logs
+
+-- What stands before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
+-- that a reader can go on where it was.
+create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
+language sql stable set search_path = '' as $$
+  select format(E'Run %s\n%s\n\n', p_job.number, p_url)
+    || case when p_job.approvals_required > 0
+        then format(E'Needs %s more %s: open %s\n', p_job.approvals_required,
+          case p_job.approvals_required when 1 then 'approval' else 'approvals' end, p_url)
+      when p_job.needs_confirmation then format(E'Needs a confirmation: open %s\n', p_url) else '' end
+    || coalesce((
+      select string_agg(case a.decision when 'reject' then format(E'Rejected by %s. %s\n', a.user_label, a.comment)
+        when 'approve' then format(E'Approved by %s.%s\n', a.user_label,
+          case when p_job.approvals_required > a.place and not a.is_override
+          then format(' Needs %s more: open %s', p_job.approvals_required - a.place, p_url) else '' end) end, ''
+        order by a.place)
+      from (select r.*, row_number() over (order by r.created_at) as place from public.approvals as r
+        where r.job_id = p_job.id) as a), '')
+$$;
+
+-- What stands behind a plan's log: what an apply of it needs, or why there can be none.
+create function private.plan_words(p_plan public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
+    when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)
+    when m.approvals_required > 0 then format(E'\nAn apply of this plan needs %s %s.\n', m.approvals_required,
+      case m.approvals_required when 1 then 'approval' else 'approvals' end)
+    else '' end
+  from public.modules as m
+  cross join lateral (select case when (private.apply_of(p_plan.id)).id is null
+    then private.apply_problem(p_plan) end as problem) as p
+  where m.id = p_plan.module_id
+$$;
+
+create function private.terminal_log(
+  p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer
+) returns text
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_job public.provision_jobs := private.my_run(p_run);
+  v_is_over boolean;
+  v_from bigint := least(p_offset, 1000000000000);
+begin
+  if p_is_apply then
+    v_job := private.apply_of(p_run);
+  end if;
+  v_is_over := v_job.status in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION');
+  return (
+    with part as (
+      select 0 as place, 0 as seq, case when v_job.id is null then '\x' else '\x02'::pg_catalog.bytea
+        || convert_to(case when p_is_apply then private.apply_words(v_job, p_url)
+          else format(E'Run %s: %s\n\n', v_job.number, p_url) end, 'UTF8') end as body
+      union all
+      select c.attempt, c.seq, convert_to(c.body, 'UTF8') from public.job_log_chunks as c
+      where c.job_id = v_job.id and not c.is_late
+        and c.log_day between v_job.created_at::pg_catalog.date and v_job.log_day
+      union all
+      select 2147483647, 0, convert_to(case when p_is_apply then '' else private.plan_words(v_job) end, 'UTF8')
+        || '\x03'::pg_catalog.bytea where v_is_over
+    ), placed as (
+      select p.*, sum(octet_length(p.body)) over (order by p.place, p.seq) - octet_length(p.body) as start
+      from part as p
+    )
+    select translate(encode(coalesce(string_agg(substring(p.body
+      from greatest(v_from - p.start, 0)::integer + 1 for greatest(p_limit - greatest(p.start - v_from, 0), 0)
+      ::integer), '' order by p.place, p.seq), ''), 'base64'), chr(10), '')
+    from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
+end;
+$$;
+comment on function private.terminal_log is
+  'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
+  'once it is over. Members.';
+grant execute on function private.terminal_log to authenticated;
+
 -- ==================== schemas/figures.sql
 
 -- Numbers that change too often to be rows, one call per organisation every few seconds; and statistics: queue wait,
@@ -20104,8 +20445,9 @@ begin
     and (p_seen is null or j.module_id = any (p_seen))
     and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
-    -- A runner's list has each of its jobs: another runner may have applied what it planned.
-    and (p_worker is not null or not j.is_followed)
+    -- A run is one; a runner's list has a plan of its own only where another runner has the apply.
+    and (not j.is_followed or p_worker is not null and not exists (
+      select from public.provision_jobs as a where a.plan_job_id = j.id and a.worker_id = p_worker))
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
 $$;
@@ -21779,9 +22121,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.create_team
 comment on function public.create_team is 'Creates a team without members. Admins.';
 grant execute on function public.create_team to authenticated;
 
-create function public.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed);\nend\n';
-comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+create function public.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.decide_device_login(p_user_code, p_is_confirmed, p_role);\nend\n';
+comment on function public.decide_device_login is 'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a code, for a personal token with at most that role. Everybody who is signed in.';
 grant execute on function public.decide_device_login to authenticated;
 
 create function public.delete_group(p_group uuid) returns jsonb
@@ -21821,7 +22163,7 @@ grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
-comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed in.';
 grant execute on function public.device_login to authenticated;
 
 create function public.discard_kept_state(p_id uuid) returns jsonb
@@ -22484,8 +22826,8 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
-create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address);\nend\n';
+create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text, p_callback jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address, p_callback);\nend\n';
 comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
@@ -22498,6 +22840,11 @@ create function public.start_set(p_org uuid, p_type public.job_type, p_path text
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_set(p_org, p_type, p_path, p_options);\nend\n';
 comment on function public.start_set is 'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
+
+create function public.start_upload(p_module uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.start_upload(p_module);\nend\n';
+comment on function public.start_upload is 'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+grant execute on function public.start_upload to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.state_info(p_module);\nend\n';
@@ -22534,6 +22881,31 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device
 comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
+create function public.take_terminal_login(p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.take_terminal_login(p_code_hash, p_redirect_uri, p_challenge, p_token_hash, p_hint);\nend\n';
+comment on function public.take_terminal_login is 'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and challenge are the login''s; null otherwise. Edge functions only.';
+grant execute on function public.take_terminal_login to service_role;
+
+create function public.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer) returns text
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_log(p_run, p_is_apply, p_url, p_offset, p_limit);\nend\n';
+comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over. Members.';
+grant execute on function public.terminal_log to authenticated;
+
+create function public.terminal_run(p_run bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_run(p_run);\nend\n';
+comment on function public.terminal_run is 'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+grant execute on function public.terminal_run to authenticated;
+
+create function public.terminal_runs(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_runs(p_module);\nend\n';
+comment on function public.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
+grant execute on function public.terminal_runs to authenticated;
+
+create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module uuid default null::uuid, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group uuid default null::uuid, p_page integer default 1) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_workspaces(p_slug, p_path, p_module, p_search, p_tags, p_group, p_page);\nend\n';
+comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
+grant execute on function public.terminal_workspaces to authenticated;
+
 create function public.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
 comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
@@ -22549,9 +22921,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.unlink_git_
 comment on function public.unlink_git_login is 'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
-create function public.unlock_module(p_module uuid) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module);\nend\n';
-comment on function public.unlock_module is 'Takes a member''s lock off a module. Operators.';
+create function public.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.unlock_module(p_module, p_is_own);\nend\n';
+comment on function public.unlock_module is 'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
 grant execute on function public.unlock_module to authenticated;
 
 create function public.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
@@ -22609,10 +22981,15 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.update_work
 comment on function public.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
 grant execute on function public.update_worker to authenticated;
 
-create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256);\nend\n';
+create function public.upload_source(p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null::uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upload_source(p_module, p_body_base64, p_sha256, p_upload);\nend\n';
 comment on function public.upload_source is 'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. Operators.';
 grant execute on function public.upload_source to authenticated;
+
+create function public.upload_status(p_upload uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.upload_status(p_upload);\nend\n';
+comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
+grant execute on function public.upload_status to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';

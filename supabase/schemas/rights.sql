@@ -17,6 +17,120 @@ inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
+  if not found then
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
+  end if;
+end;
+$$;
+grant execute on function private.my_org_ids to authenticated;
+
+-- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
+-- their whole organisation and need none.
+create function private.my_prefixes() returns setof text
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select b.org_id || ':' || b.path from (
+    select m.org_id, m.user_id as id from public.memberships as m
+    where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+    union all
+    select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
+  cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
+end;
+$$;
+grant execute on function private.my_prefixes to authenticated;
+
+-- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
+create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_seen is null or exists (select from unnest(p_seen) as s (above)
+    where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
+end;
+$$;
+grant execute on function private.is_seen to authenticated;
+
+-- The prefixes of a member of this organisation; null for one who sees all of it.
+create function private.seen(p_org uuid) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
+    return null;
+  end if;
+  return array(select private.my_prefixes());
+end;
+$$;
+
+-- Whether the caller sees what is at a path; what has no path, only those who see the whole organisation.
+create function private.may_see(p_org uuid, p_path text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return p_org in (select private.my_org_ids()) and private.is_seen(p_org, p_path, private.seen(p_org));
+end;
+$$;
+
+-- The path of a module as the caller may read it: texts about other modules name it.
+create function private.shown_path(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.caller_kind() = 'system' or private.may_see(p_org, p_path) then p_path
+    else 'a module you may not see' end;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
+end;
+$$;
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
+    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
+
+create policy "Members see their organisation's service accounts" on public.service_accounts
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
+comment on table public.service_accounts is
+  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on column public.service_accounts.path is
+  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
+comment on column public.service_accounts.client_id is 'The public half of its credentials.';
+comment on column public.service_accounts.trusts is
+  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
+  'those claims.';
+comment on column public.service_accounts.role is
+  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
+comment on column public.service_accounts.credential_version is
+  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
+comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
+create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.service_accounts
+  for each row execute function private.wake_for_row();
+
 create table public.roles (
   org_id uuid not null references public.organizations (id) on delete cascade,
   name text not null check (name ~ '^[a-z][a-z0-9-]{0,38}[a-z0-9]$'),

@@ -66,7 +66,7 @@ $$;
 create function private.last_sign(p_job public.provision_jobs) returns timestamptz
 language sql stable set search_path = '' as $$
   select coalesce((
-    select (a.detail ->> 'since')::timestamptz from public.job_events as r
+    select (a.detail ->> 'since')::pg_catalog.timestamptz from public.job_events as r
     join public.job_events as a on a.job_id = r.job_id and a.event = 'attention' and a.id < r.id
     where r.job_id = p_job.id and r.event = 'resumed' and r.at = p_job.updated_at order by a.id desc limit 1),
     p_job.updated_at)

@@ -17,6 +17,104 @@ inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
 comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
+create table public.roles (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[a-z][a-z0-9-]{0,38}[a-z0-9]$'),
+  description text not null default '' check (length(description) <= 500),
+  verbs text[] not null check (cardinality(verbs) between 1 and 100),
+  created_at timestamptz not null default now(),
+  primary key (org_id, name)
+);
+alter table public.roles enable row level security;
+grant select on public.roles to authenticated, service_role;
+comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
+comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
+create trigger wake after insert or update or delete on public.roles
+  for each row execute function private.wake_for_row();
+
+create table public.teams (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  created_at timestamptz not null default now()
+);
+create unique index teams_name_idx on public.teams (org_id, lower(name));
+alter table public.teams enable row level security;
+grant select on public.teams to authenticated, service_role;
+comment on table public.teams is 'Groups of members that get roles together.';
+create trigger wake after insert or update or delete on public.teams
+  for each row execute function private.wake_for_row();
+
+-- The key to the membership removes a person from every team when they leave the organisation.
+create table public.team_members (
+  team_id uuid not null references public.teams (id) on delete cascade,
+  org_id uuid not null,
+  user_id uuid not null,
+  added_at timestamptz not null default now(),
+  primary key (team_id, user_id),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index team_members_user_id_idx on public.team_members (org_id, user_id);
+alter table public.team_members enable row level security;
+grant select on public.team_members to authenticated, service_role;
+comment on table public.team_members is 'Which member is in which team.';
+create trigger wake after insert or update or delete on public.team_members
+  for each row execute function private.wake_for_row();
+
+create table public.role_bindings (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  role text not null check (role <> 'owner'),
+  user_id uuid,
+  team_id uuid references public.teams (id) on delete cascade,
+  account_id uuid references public.service_accounts (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  check (num_nonnulls(user_id, team_id, account_id) = 1),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create unique index role_bindings_subject_idx on public.role_bindings
+  (org_id, coalesce(user_id, team_id, account_id), path, role);
+create index role_bindings_user_id_idx on public.role_bindings (org_id, user_id);
+create index role_bindings_team_id_idx on public.role_bindings (team_id);
+create index role_bindings_account_id_idx on public.role_bindings (account_id);
+alter table public.role_bindings enable row level security;
+grant select on public.role_bindings to authenticated, service_role;
+comment on table public.role_bindings is
+  'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
+comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
+comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
+create trigger wake after insert or update or delete on public.role_bindings
+  for each row execute function private.wake_for_row();
+
+-- ## who may do what
+
+-- The verbs of a role, of which each reads; none for a name that means nothing.
+create function private.verbs_of(p_org uuid, p_role text) returns text[]
+language sql stable set search_path = '' as $$
+  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
+      from public.roles as r where r.org_id = p_org and r.name = p_role),
+    (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
+$$;
+
+-- The bindings of a member or a service account, and those of the member's teams.
+create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from public.role_bindings as b
+  where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
+    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject))
+$$;
+
+-- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
+-- at the top reaches it.
+create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
+returns setof public.role_bindings
+language sql stable set search_path = '' as $$
+  select b.* from private.bindings_of(p_org, p_subject) as b
+  where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
+$$;
+
 -- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
 -- policies at once.
 create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
@@ -86,22 +184,6 @@ begin
     else 'a module you may not see' end;
 end;
 $$;
-
--- Refuses a path that the caller does not see like one that does not exist.
-create function private.need_seen(p_org uuid, p_path text default '') returns text[]
-language plpgsql stable set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[];
-begin
-  perform private.need('organization.read', p_org);
-  v_seen := private.seen(p_org);
-  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
-    perform private.fail('RY404', 'There is no such module or group.',
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
-  return v_seen;
-end;
-$$;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
@@ -114,133 +196,16 @@ create policy "Admins read the audit log" on public.audit_events
 
 create policy "Members see their organisation's service accounts" on public.service_accounts
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.service_accounts is
-  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
-comment on column public.service_accounts.path is
-  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
-comment on column public.service_accounts.client_id is 'The public half of its credentials.';
-comment on column public.service_accounts.trusts is
-  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
-  'those claims.';
-comment on column public.service_accounts.role is
-  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
-comment on column public.service_accounts.credential_version is
-  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.service_accounts
-  for each row execute function private.wake_for_row();
-
-create table public.roles (
-  org_id uuid not null references public.organizations (id) on delete cascade,
-  name text not null check (name ~ '^[a-z][a-z0-9-]{0,38}[a-z0-9]$'),
-  description text not null default '' check (length(description) <= 500),
-  verbs text[] not null check (cardinality(verbs) between 1 and 100),
-  created_at timestamptz not null default now(),
-  primary key (org_id, name)
-);
-alter table public.roles enable row level security;
-grant select on public.roles to authenticated, service_role;
 create policy "Members see their organisation's own roles" on public.roles
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
-comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
-create trigger wake after insert or update or delete on public.roles
-  for each row execute function private.wake_for_row();
-
-create table public.teams (
-  id uuid primary key default gen_random_uuid(),
-  org_id uuid not null references public.organizations (id) on delete cascade,
-  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
-  created_at timestamptz not null default now()
-);
-create unique index teams_name_idx on public.teams (org_id, lower(name));
-alter table public.teams enable row level security;
-grant select on public.teams to authenticated, service_role;
 create policy "Members see their organisation's teams" on public.teams
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.teams is 'Groups of members that get roles together.';
-create trigger wake after insert or update or delete on public.teams
-  for each row execute function private.wake_for_row();
-
--- The key to the membership removes a person from every team when they leave the organisation.
-create table public.team_members (
-  team_id uuid not null references public.teams (id) on delete cascade,
-  org_id uuid not null,
-  user_id uuid not null,
-  added_at timestamptz not null default now(),
-  primary key (team_id, user_id),
-  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
-);
-create index team_members_user_id_idx on public.team_members (org_id, user_id);
-alter table public.team_members enable row level security;
-grant select on public.team_members to authenticated, service_role;
 create policy "Members see who is in their organisation's teams" on public.team_members
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.team_members is 'Which member is in which team.';
-comment on column public.team_members.team_id is 'The team.';
-comment on column public.team_members.added_at is 'When the member joined the team.';
-create trigger wake after insert or update or delete on public.team_members
-  for each row execute function private.wake_for_row();
-
-create table public.role_bindings (
-  id uuid primary key default gen_random_uuid(),
-  org_id uuid not null references public.organizations (id) on delete cascade,
-  path text not null check (path = '' or private.is_path(path)),
-  role text not null check (role <> 'owner'),
-  user_id uuid,
-  team_id uuid references public.teams (id) on delete cascade,
-  account_id uuid references public.service_accounts (id) on delete cascade,
-  created_by uuid,
-  created_at timestamptz not null default now(),
-  check (num_nonnulls(user_id, team_id, account_id) = 1),
-  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
-);
-create unique index role_bindings_subject_idx on public.role_bindings
-  (org_id, coalesce(user_id, team_id, account_id), path, role);
-create index role_bindings_user_id_idx on public.role_bindings (org_id, user_id);
-create index role_bindings_team_id_idx on public.role_bindings (team_id);
-create index role_bindings_account_id_idx on public.role_bindings (account_id);
-alter table public.role_bindings enable row level security;
-grant select on public.role_bindings to authenticated, service_role;
 create policy "Members see who has which role where" on public.role_bindings
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and private.is_seen(org_id, path, array(select private.my_prefixes())));
-comment on table public.role_bindings is
-  'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
-comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
-comment on column public.role_bindings.team_id is 'The team, if a team has the role.';
-comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
-create trigger wake after insert or update or delete on public.role_bindings
-  for each row execute function private.wake_for_row();
-
--- ## who may do what
-
--- The verbs of a role, of which each reads; none for a name that means nothing.
-create function private.verbs_of(p_org uuid, p_role text) returns text[]
-language sql stable set search_path = '' as $$
-  select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
-      from public.roles as r where r.org_id = p_org and r.name = p_role),
-    (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
-$$;
-
--- The bindings of a member or a service account, and those of the member's teams.
-create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
-language sql stable set search_path = '' as $$
-  select b.* from public.role_bindings as b
-  where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
-    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject))
-$$;
-
--- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
--- at the top reaches it.
-create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
-returns setof public.role_bindings
-language sql stable set search_path = '' as $$
-  select b.* from private.bindings_of(p_org, p_subject) as b
-  where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
-$$;
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
 create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
@@ -654,6 +619,22 @@ begin
       coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
       'Use a token with a wider role or path; they are created under Account.');
   end if;
+end;
+$$;
+
+-- Refuses a path that the caller does not see like one that does not exist.
+create function private.need_seen(p_org uuid, p_path text default '') returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_seen pg_catalog.text[];
+begin
+  perform private.need('organization.read', p_org);
+  v_seen := private.seen(p_org);
+  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
+    perform private.fail('RY404', 'There is no such module or group.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  return v_seen;
 end;
 $$;
 

@@ -23,7 +23,6 @@ create table private.delegations (
 alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
-comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
@@ -138,8 +137,6 @@ create table private.ended_slugs (slug text primary key, ended_at timestamptz no
 alter table private.ended_slugs enable row level security;
 comment on table private.ended_slugs is
   'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
-comment on column private.ended_slugs.slug is 'The short name.';
-comment on column private.ended_slugs.ended_at is 'When the organisation was deleted.';
 
 create table public.memberships (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -356,6 +353,22 @@ begin
   return v_role;
 end;
 $$;
+comment on table public.service_accounts is
+  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on column public.service_accounts.path is
+  'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
+comment on column public.service_accounts.client_id is 'The public half of its credentials.';
+comment on column public.service_accounts.trusts is
+  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
+  'those claims.';
+comment on column public.service_accounts.role is
+  'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
+comment on column public.service_accounts.credential_version is
+  'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
+comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
+create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.service_accounts
+  for each row execute function private.wake_for_row();
 
 -- The name of the caller in records: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind

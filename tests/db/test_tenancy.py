@@ -62,6 +62,8 @@ def test_an_invited_person_joins_with_the_role(org: Organization) -> None:
             "role": "operator",
             "name": member.one("select name from public.organizations"),
             "slug": member.one("select slug from public.organizations"),
+            "sees": None,
+            "verbs": [],
         }
     ]
 

@@ -321,7 +321,8 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_upload private.uploads;
 begin
-  select * into v_upload from private.uploads where id = p_upload and org_id in (select private.my_org_ids());
+  select u.* into v_upload from private.uploads as u join public.modules as m on m.id = u.module_id
+  where u.id = p_upload and private.may_see(m.org_id, m.path);
   if v_upload.id is null then
     perform private.refuse_upload();
   end if;

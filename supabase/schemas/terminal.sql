@@ -27,12 +27,14 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_org public.organizations;
   v_found pg_catalog.uuid[];
+  v_seen pg_catalog.text[];
   v_page integer := least(greatest(p_page, 1), 10000);
 begin
   select o.* into v_org from public.organizations as o
   where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null
-    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null));
-  perform private.need('organization.read', v_org.id);
+    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null
+      and private.may_see(m.org_id, m.path)));
+  v_seen := private.need_seen(v_org.id);
   v_found := array(
     select m.id from public.modules as m
     where m.org_id = v_org.id and m.deleted_at is null and m.path = coalesce(p_path, m.path)
@@ -40,11 +42,13 @@ begin
       and string_to_array(m.group_path, '/') @> p_tags
       and (p_group is null or private.is_at_or_below(m.group_path, (select g.path from public.groups as g
         where g.id = p_group and g.org_id = v_org.id)))
+      and (v_seen is null or private.is_seen(m.org_id, m.path, v_seen))
     order by m.path);
   return jsonb_build_object(
     'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
     'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
-      from public.groups as g where g.org_id = v_org.id and p_path = ''),
+      from public.groups as g where g.org_id = v_org.id and p_path = ''
+        and private.is_seen(g.org_id, g.path, v_seen)),
     'total', cardinality(v_found), 'workspaces', coalesce((
       select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
       where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
@@ -90,7 +94,7 @@ declare
   v_plan public.provision_jobs;
 begin
   select * into v_plan from public.provision_jobs
-  where id = p_run and type = 'PLAN' and org_id in (select private.my_org_ids());
+  where id = p_run and type = 'PLAN' and private.may_see(org_id, module_path);
   if v_plan.id is null then
     perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.');
   end if;

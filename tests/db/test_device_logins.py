@@ -125,3 +125,28 @@ def test_a_declined_terminal_returns_without_a_code(fresh_world: World) -> None:
     start_terminal(fresh_world)
     done = fresh_world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=False)
     assert done["return_to"] == f"{CALLBACK['redirect_uri']}?error=access_denied"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"redirect_uri": "https://localhost:10003/login"},
+        {"redirect_uri": "http://localhost:10011/login"},
+        {"redirect_uri": "http://localhost:10003/login?x=1"},
+        {"redirect_uri": "http://localhost:10003@example.com/login"},
+        {"challenge": "short"},
+        {"state": "s" * 501},
+    ],
+)
+def test_a_terminal_s_login_returns_to_the_person_s_own_machine_alone(
+    fresh_world: World, change: dict[str, Any]
+) -> None:
+    asked = {"p_device_hash": sha256("x"), "p_user_code": CODE, "p_program": "tofu login"}
+    with refused("RY422", "The login's return address, challenge or state is not valid."):
+        fresh_world.service.call("start_device_login", **asked, p_callback=CALLBACK | change)
+
+
+def test_a_login_gets_no_role_of_an_owner(device: tuple[World, str]) -> None:
+    world, _ = device
+    with refused("RY422", "That is not a role for a token."):
+        world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=True, p_role="owner")

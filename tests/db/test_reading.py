@@ -312,3 +312,13 @@ def test_values_cross_groups_only_by_somebody_whom_the_producers_group_lets(tree
         member.call("grant_outputs", p_module=tree.modules["d/x"], p_reader=tree.modules["a/b/x"])
     grant(tree, "admin", "d", member)
     assert member.call("set_dependency", **ends, **bound)["bindings"] == {"x": "y"}
+
+
+def test_a_run_that_one_may_not_see_looks_like_a_missing_one(tree: Organization) -> None:
+    plan = tree.enqueue("d/x")
+    member = guest(tree, "a")
+    for run in (plan, plan + 1000):
+        with refused("RY404", "There is no such run."):
+            member.call("terminal_run", p_run=run)
+    grant(tree, "viewer", "d", member)
+    assert member.call("terminal_run", p_run=plan)

@@ -309,9 +309,7 @@ def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     expect(page.get_by_role("link", name="live-here-too")).to_be_visible()
 
 
-def test_an_owner_deletes_an_empty_organisation(
-    product: Product, browse: Callable[[], Page]
-) -> None:
+def test_an_owner_deletes_an_empty_organisation(product: Product, browse: Callable[[], Page]) -> None:
     owner, page = product.person("closing"), browse()
     runner = product.runner(owner, "last-one")
     sign_in(page, owner)

@@ -266,6 +266,8 @@ begin
   end if;
   perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_new.org_id, v_new.path);
+  -- A plan may be applied by its module's auto-apply, and nobody watches it.
+  perform private.need(case v_new.type when 'DRIFT' then 'job.plan' else 'job.apply' end, v_new.org_id, v_new.path);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path

@@ -1,4 +1,4 @@
-"""What each public call of people needs, read from the calls one by one: verbs, or roles with all of their verbs, at paths of
+"""The rights that each public call of people needs, read from the calls one by one: verbs, or roles with all of their verbs, at paths of
 the site of `test_permissions`. `@` is the whole organisation, `@*` anywhere in it. A new call fails a test until it is here."""
 
 NEEDS = {

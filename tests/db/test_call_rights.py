@@ -48,7 +48,7 @@ def roles(site: Site) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def by_owner(site: Site) -> dict[str, str]:
-    """What the owner is answered: nothing of it is about rights."""
+    """Return what the owner is answered: nothing of it is about rights."""
     asked = functions(site.world)
     return {name: attempt(site.org.owner, site, name, asked[name]["needs"]) for name in every_call()}
 
@@ -64,7 +64,7 @@ def is_covered(path: str, above: str) -> bool:
 
 @dataclass
 class Model:
-    """Who somebody is, and what they may do: six lines that say what docs/access.md says."""
+    """A person and their rights, by the rules of docs/access.md."""
 
     roles: dict[str, set[str]]
     base: str

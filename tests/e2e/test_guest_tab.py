@@ -16,6 +16,17 @@ from tests.unit.app.guard.test_events import HANDLERS
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 # What a guest's tab may receive after it sent an id is that id; a name never.
 HIDDEN = f"hidden{uuid.uuid4().hex[:8]}"
+LOG = """
+insert into job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+select (now() at time zone 'utc')::date, j.id, 1, 1, o.id, 'plan', b.text, 1, octet_length(b.text)
+from provision_jobs as j join organizations as o on o.id = j.org_id, (select %s::bigint as id, %s::uuid as org, %s as text) as b
+where j.id = b.id and o.id = b.org
+"""
+FILES = (
+    *("jobs.csv", "figures.csv", "events.csv", "events.json", "modules/MODULE/state/1"),
+    *("jobs/JOB/log/index?attempt=1", "jobs/JOB/log/lines?attempt=1&from=0&to=9", "jobs/JOB/log.txt?attempt=1"),
+    *("jobs/JOB/log/find?attempt=1&from=0&to=9&q=hidden", "jobs/JOB/record.json", "jobs/JOB/plan.json"),
+)
 
 
 def fill(product: Product, owner: Person) -> dict[str, Any]:
@@ -54,20 +65,21 @@ async def guests_tab(product: Product, owner: Person) -> Tab:
 
 def test_no_file_of_the_dashboard_has_another_group(product: Product) -> None:
     owner = product.person("owner")
-    things, cookie = fill(product, owner), join(product, owner)
-    job = f"jobs/{things['job']['id']}"
-    files = [
-        *(
-            f"{job}/{name}"
-            for name in ("log/index", "log/lines?from=0", "log/find?q=a", "log.txt", "record.json", "plan.json")
-        ),
-        *("jobs.csv", "figures.csv", "events.csv", "events.json", f"modules/{things['module']}/state/1"),
-    ]
-    for name in files:
-        headers = {"Cookie": cookie, "Origin": product.url}
-        answer = httpx.get(f"{product.url}/api/{name}", headers=headers, timeout=60)
-        assert HIDDEN not in answer.text, name
-        assert answer.status_code in ((404,) if job in name else (200, 403, 404)), name
+    things, headers = fill(product, owner), {"Cookie": join(product, owner), "Origin": product.url}
+    product.sql(LOG, things["job"]["id"], owner.org_id, f"{HIDDEN}\n")
+
+    url = f"{product.url}/api/jobs/{things['job']['id']}/log/lines?attempt=1&from=0&to=9"
+    assert HIDDEN in httpx.get(url, headers=headers | {"Cookie": product.cookie(owner)}, timeout=60).text
+
+    def answer(name: str, job: object, module: object) -> tuple[int, str]:
+        path = name.replace("JOB", str(job)).replace("MODULE", str(module))
+        got = httpx.get(f"{product.url}/api/{path}", headers=headers, timeout=60)
+        assert HIDDEN not in got.text, name
+        return got.status_code, got.text.replace(str(job), "JOB")
+
+    for name in FILES:
+        missing = answer(name, 987654321, uuid.uuid4())
+        assert answer(name, things["job"]["id"], things["module"]) == missing, name
 
 
 async def test_every_handler_shows_a_guest_nothing_of_another_group(product: Product) -> None:

@@ -193,8 +193,9 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
-  perform private.need(case when p_role = 'owner' then 'member.own' else 'member.manage' end, p_org);
+  perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
+  perform private.need_verbs_of(p_org, p_role::pg_catalog.text);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
@@ -339,7 +340,8 @@ begin
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need(case when 'owner' in (v_member.role, p_role) then 'member.own' else 'member.manage' end, p_org);
+  perform private.need('member.manage', p_org);
+  perform private.need_verbs_of(p_org, least(v_member.role, p_role)::pg_catalog.text);
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,

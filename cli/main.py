@@ -62,7 +62,6 @@ LAZY: dict[str, tuple[str, str]] = {
     "reset": ("cli.commands.local", "Delete the embedded database, secrets and logs."),
     "dashboard": ("cli.commands.local", "Serve the dashboard alone, for the project that SUPABASE_URL names."),
     "engines": ("cli.commands.engines", "Engine binaries: found, fetched or built."),
-    "docs": ("cli.commands.docs", "Write the documentation pages that are generated from the code and the database."),
 }
 CODES = "Exit codes: " + " · ".join(f"{code.value} {text}" for code, text in EXPLANATIONS.items())
 

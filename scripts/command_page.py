@@ -1,16 +1,18 @@
-"""The client commands, with the page that does the same and the public functions behind both."""
+"""The client commands, with the page that does the same and the public functions behind both: `python -m scripts.command_page`."""
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
 from cli.main import LAZY
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"
 HEAD = """# Pages, commands, functions
 
-<!-- Written by `runyard docs commands`; a test compares it with the program and the database. -->
+<!-- Written by `python -m scripts.command_page`; a test compares it with the program and the database. -->
 
 Whatever a page does, a command does through the same public function of the database, with the same roles and refusals.
 
@@ -106,3 +108,7 @@ def page() -> str:
 
 def _functions(calls: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in calls) or "reads rows"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

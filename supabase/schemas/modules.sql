@@ -4,7 +4,7 @@
 -- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
 -- A module's lock keeps applies from starting.
 
-create type public.engine as enum ('tofu', 'terraform', 'pulumi');
+create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
 create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');

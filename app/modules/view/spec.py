@@ -6,7 +6,7 @@ from app.modules.view import source_fields
 from app.ui.form import fields
 from app.ui.form.spec import Checked, Form, texts
 
-ENGINES = ("tofu", "terraform", "pulumi")
+ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
 HOOKS = tuple(
     f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")

@@ -488,8 +488,8 @@ CREATE OR REPLACE FUNCTION private.sign_record(p_record bigint, p_key text, p_si
  SET search_path TO ''
 AS $function$
 begin
-  if coalesce(p_key, '') !~ '^[A-Za-z0-9_-]{1,200}$'
-    or coalesce(p_signature, '') !~ '^[A-Za-z0-9+/]{340,2000}={0,2}$' then
+  if coalesce(p_key, '') !~ '^[A-Za-z0-9_-]{1,200}$' or length(p_signature) not between 340 and 2000
+    or coalesce(p_signature, '') !~ '^[A-Za-z0-9+/]+={0,2}$' then
     perform private.fail('RY422', 'A signature comes with the id of its key, in base64.');
   end if;
   update private.change_records set key_id = p_key, signature = p_signature, signed_at = now()

@@ -20,6 +20,10 @@ LAZY: dict[str, tuple[str, str]] = {
     "profiles": ("cli.commands.profiles", "Logins to several projects: list them, choose one."),
     "run": ("cli.commands.run", "Queue a plan, apply, destroy, drift check or output, and follow it."),
     "jobs": ("cli.commands.jobs", "List, show, follow, approve, cancel and retry jobs."),
+    "record": (
+        "cli.commands.record",
+        "Signed records of changes: download them, and verify them with public keys alone.",
+    ),
     "events": ("cli.commands.events", "What happened to runners and jobs, searched."),
     "modules": ("cli.commands.modules", "Modules, their files and outputs."),
     "state": ("cli.commands.state", "The state of a module: import, read and export it."),

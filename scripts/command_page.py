@@ -70,6 +70,7 @@ REASONS: dict[str, str] = {
     ),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
+    **dict.fromkeys(("has_unsigned_records", "lease_records", "sign_record"), "the edge functions that sign records call it"),
 }  # fmt: skip
 
 

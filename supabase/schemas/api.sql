@@ -49,6 +49,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_set(
 comment on function public.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function public.cancel_set to authenticated;
 
+create function public.change_record(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.change_record(p_job);\nend\n';
+comment on function public.change_record is 'The signed record of a run''s change, also after the run itself was deleted. Members.';
+grant execute on function public.change_record to authenticated;
+
 create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.change_runners(p_org, p_workers, p_change, p_options);\nend\n';
 comment on function public.change_runners is 'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
@@ -269,6 +274,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_role(
 comment on function public.grant_role is 'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
+create function public.has_unsigned_records() returns boolean
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.has_unsigned_records();\nend\n';
+comment on function public.has_unsigned_records is 'Whether a record waits to be signed. Service key only.';
+grant execute on function public.has_unsigned_records to service_role;
+
 create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.identity_trust_policies(p_job_identity, p_issuer);\nend\n';
 comment on function public.identity_trust_policies is 'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject has the organisation''s id, the module or group, and the phase. Members.';
@@ -319,6 +329,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_deliv
 comment on function public.lease_deliveries is 'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.lease_records(p_limit integer default 50) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_records(p_limit);\nend\n';
+comment on function public.lease_records is 'Takes records that wait for a signature, for a minute: the signer that dies loses none. Service key only.';
+grant execute on function public.lease_records to service_role;
+
 create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.link_git_login(p_org, p_user, p_host, p_login);\nend\n';
 comment on function public.link_git_login is 'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except those that approve or apply. Admins.';
@@ -328,6 +343,11 @@ create function public.list_access(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_access(p_org, p_path);\nend\n';
 comment on function public.list_access is 'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it is the role of a membership or an account in the whole organisation. Members.';
 grant execute on function public.list_access to authenticated;
+
+create function public.list_change_records(p_module uuid, p_after integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_change_records(p_module, p_after);\nend\n';
+comment on function public.list_change_records is 'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';
+grant execute on function public.list_change_records to authenticated;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
@@ -828,6 +848,11 @@ create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) re
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_disabled(p_worker, p_disabled);\nend\n';
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
+
+create function public.sign_record(p_record bigint, p_key text, p_signature text) returns boolean
+language plpgsql set search_path = '' as e'\nbegin\n  return private.sign_record(p_record, p_key, p_signature);\nend\n';
+comment on function public.sign_record is 'Adds a record''s signature, once. Service key only.';
+grant execute on function public.sign_record to service_role;
 
 create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text, p_callback jsonb default null::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address, p_callback);\nend\n';

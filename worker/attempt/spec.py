@@ -86,6 +86,7 @@ class JobSpec(Reply):
     module: ModuleSpec
     group: GroupSpec = Field(default_factory=GroupSpec)
     options: Options = Field(default_factory=Options)
+    policies: list[dict[str, Any]] = Field(default_factory=list)
 
     def scripts(self) -> Iterator[str]:
         """Every script that the job may run as a hook."""

@@ -34,6 +34,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_iden
 comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
+create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. Admins.';
+grant execute on function public.attach_policy to authenticated;
+
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.bring_modules(p_job, p_folders);\nend\n';
 comment on function public.bring_modules is 'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
@@ -168,6 +173,11 @@ create function public.detach_identity(p_job_identity uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_identity(p_job_identity);\nend\n';
 comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
+
+create function public.detach_policy(p_policy uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_policy(p_policy);\nend\n';
+comment on function public.detach_policy is 'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+grant execute on function public.detach_policy to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
@@ -509,6 +519,11 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.orga
 comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
+comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+grant execute on function public.override_check to authenticated;
+
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.path_runners(p_org, p_path);\nend\n';
 comment on function public.path_runners is 'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: 200 at most, and how many there are. Members.';
@@ -533,6 +548,11 @@ create function public.plan_pull_request(p_connection uuid, p_number integer, p_
 language plpgsql set search_path = '' as e'\nbegin\n  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);\nend\n';
 comment on function public.plan_pull_request is 'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, where the repository allows forks. Operators.';
 grant execute on function public.plan_pull_request to authenticated;
+
+create function public.policy_files(p_policy uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_files(p_policy);\nend\n';
+comment on function public.policy_files is 'The files of a policy set, {name: text}. Members.';
+grant execute on function public.policy_files to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
@@ -1114,10 +1134,20 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outp
 comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
+create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+grant execute on function public.worker_policies to executor, worker;
+
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';
 comment on function public.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact to executor, worker;
+
+create function public.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_record_checks(p_job, p_attempt, p_checks);\nend\n';
+comment on function public.worker_record_checks is 'Records what the policy sets of a job found in its plan, and answers whether it is refused. A job that applies without a saved plan is refused where one waits for an override, too.';
+grant execute on function public.worker_record_checks to executor, worker;
 
 create function public.worker_recover(p_running jsonb default '[]'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_recover(p_running);\nend\n';

@@ -228,6 +228,7 @@ begin
   end if;
   perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
+  perform private.check_policies(p_plan);
 end;
 $$;
 
@@ -354,6 +355,8 @@ declare
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   -- An apply of a plan may have the plan's number.
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
+  v_is_checked boolean := p_type in ('PLAN', 'APPLY', 'DESTROY') and exists (
+    select from public.policy_sets as s where s.org_id = p_org);
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
@@ -373,6 +376,7 @@ begin
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
         then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
+      when v_is_checked then private.with_policies(to_jsonb(payload), p_org, m.path)
       else to_jsonb(payload) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),

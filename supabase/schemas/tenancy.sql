@@ -343,6 +343,7 @@ from (values
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('policy.write', 'admin'), ('policy.override', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.operate', 'operator'), ('runner.manage', 'admin'),
   ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),

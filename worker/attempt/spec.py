@@ -96,6 +96,7 @@ class JobSpec(Reply):
     module: ModuleSpec
     group: GroupSpec = Field(default_factory=GroupSpec)
     options: Options = Field(default_factory=Options)
+    policies: list[dict[str, Any]] = Field(default_factory=list)
 
     @property
     def time_limits(self) -> TimeLimits:

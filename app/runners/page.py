@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import head, new_button, page
+from app.frame.layout import RUNNERS, head, new_button, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
 from app.frame.session import SessionState
@@ -36,9 +36,6 @@ def _head() -> rx.Component:
         on_click=ReleaseNotesState.show(""),
         class_name="hide-s",
     )
-    events = rx.link(
-        plain_button(icon("history"), "Events", tab_index=-1), href="/dashboard/events", class_name="hide-s"
-    )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
@@ -46,7 +43,7 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    return head("Runners", text, events, notes, rx.cond(SessionState.can_admin, add))
+    return head("Runners", text, notes, rx.cond(SessionState.can_admin, add))
 
 
 def _how_they_update() -> rx.Component:
@@ -151,6 +148,7 @@ def runners() -> rx.Component:
     """The runners page."""
     return page(
         _head(),
+        place_tabs("Runners", RUNNERS, "Runners"),
         first_steps(AddRunnerState.open_sheet),
         _alert(),
         _preparing(),

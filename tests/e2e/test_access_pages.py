@@ -41,7 +41,7 @@ def test_access_is_given_explained_and_taken_away(product: Product, owner: Perso
     person, _ = viewer(product, owner, "dev")
     page, other = open_as(owner), open_as(owner)
     for each, path in ((page, "access/prod"), (other, "access/prod/db")):
-        each.goto(f"/dashboard/modules?path={path}")
+        each.goto(f"/dashboard/modules?tab=access&path={path}")
     panel, below = page.get_by_test_id("access"), other.get_by_test_id("access")
     expect(panel.get_by_role("row").filter(has_text=person.email)).to_contain_text("Viewer")
     button(panel, "Give access").click()
@@ -81,7 +81,7 @@ def test_a_role_at_a_path_brings_its_buttons_there_and_nowhere_else(
     person, user = viewer(product, owner, "half")
     give(product, owner, "plans", "planner", user)
     page = open_as(person)
-    page.goto("/dashboard/modules?path=ours/app")
+    page.goto("/dashboard/modules?tab=access&path=ours/app")
     expect(page.get_by_test_id("access")).to_be_visible()
     expect(button(page, "Plan")).to_have_count(0)
     # It counts in the open page.
@@ -101,7 +101,7 @@ def test_a_role_at_a_path_brings_its_buttons_there_and_nowhere_else(
     button(page, "Module actions").click()
     expect(page.get_by_role("menuitem")).to_have_text(["Check for drift", "Read outputs", "Bring in state"])
     page.keyboard.press("Escape")
-    page.goto("/dashboard/modules?path=theirs/app")
+    page.goto("/dashboard/modules?tab=access&path=theirs/app")
     expect(page.get_by_test_id("access")).to_be_visible()
     expect(button(page, "Plan")).to_have_count(0)
     expect(button(page, "Module actions")).to_have_count(0)
@@ -149,7 +149,7 @@ def test_teams_and_roles_are_made_and_given(product: Product, open_as: Opened) -
     made = page.get_by_role("row").filter(has_text="release-manager")
     expect(made).to_contain_text("2 verbs")
 
-    page.goto("/dashboard/modules?path=shop")
+    page.goto("/dashboard/modules?tab=access&path=shop")
     button(page, "Give access").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Who").fill("team:sre")

@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.access.panel import access_panel
+from app.frame.layout import OF_GROUP, path_tabs
 from app.frame.session import SessionState, may
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
@@ -15,8 +16,8 @@ from app.ui.badges import job_badge, runner_badge
 from app.ui.button import act_button, icon_button, link_button, plain_button
 from app.ui.elements import ago
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
-from app.variables.components.variables import path_variables
 
 Group = ModulesState.group
 
@@ -52,7 +53,7 @@ def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
     return rx.el.li(
         rx.el.span(at + 1, class_name="ry-step num"),
         rx.el.div(
-            rx.link(runner["name"], href="/dashboard/runners/" + runner["id"].to(str), class_name="ry-a"),
+            page_link(runner["name"], href="/dashboard/runners/" + runner["id"].to(str), class_name="ry-a"),
             rx.el.small(runner["why"]),
             class_name="grow",
         ),
@@ -78,7 +79,7 @@ def _assign() -> rx.Component:
         rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
     )
     button = plain_button("Assign", type="submit")
-    add = rx.link(
+    add = page_link(
         icon("plus"),
         "Add runner here",
         href="/dashboard/runners?add=" + Group["path"].to(str),
@@ -90,7 +91,7 @@ def _assign() -> rx.Component:
 def _runners() -> rx.Component:
     none = rx.el.div("No runner serves it. Assign one below, or add one.", class_name="ry-pb mut")
     more = GroupState.runner_total - GroupState.runners.length()
-    rest = rx.el.div(rx.link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
+    rest = rx.el.div(page_link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
     return titled_panel(
         "Runners",
         rx.el.span("in the order they are tried", class_name="mut"),
@@ -110,8 +111,10 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
         module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Not applied yet", class_name="mut")
     )
     drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
-    path = rx.link(module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono")
-    job = rx.link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
+    path = page_link(
+        module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono"
+    )
+    job = page_link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
     ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))))
     last = rx.cond(module["job"] != "", rx.el.small(job, ended))
     return rx.el.li(
@@ -148,10 +151,12 @@ def group_detail() -> rx.Component:
             rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),
-        set_panels(),
-        beside_rail(
-            [_runners(), _modules(), access_panel()],
-            [path_variables(Group["path"].to(str)), path_schedules(), _inherited()],
+        path_tabs(Group["path"].to(str), OF_GROUP, ModulesState.tab),
+        rx.match(
+            ModulesState.tab,
+            ("Runners", _runners()),
+            ("Access", access_panel()),
+            rx.fragment(set_panels(), beside_rail([_modules()], [path_schedules(), _inherited()])),
         ),
         class_name="ry-stack ry-detail",
     )

@@ -17,6 +17,7 @@ from app.ui.button import act_button, plain_button
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.table import bare_table, cell, fresh_button, holding, page_foot, show_all
 
 HEADS = (
@@ -76,7 +77,7 @@ def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
             aria_expanded=rx.cond(is_opened, "true", "false"),
             aria_label="Instances of " + row["name"].to(str),
         ),
-        rx.link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
+        page_link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
         rx.cond(row["instance_count"] > 1, tag(row["instance_count"])),
         class_name="ry-row c6",
     )

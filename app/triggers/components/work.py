@@ -11,6 +11,7 @@ from app.triggers.view.sets import FailureView, KeyView, SetView
 from app.ui.button import link_button, plain_button, small_button
 from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
+from app.ui.link import at, page_link
 from app.ui.panel import titled_panel
 
 State = WorkState
@@ -72,7 +73,9 @@ def work_buttons() -> rx.Component:
 
 def _failure(one: rx.Var[FailureView]) -> rx.Component:
     number = rx.cond(
-        one["href"] != "", rx.el.a(one["job"], href=one["href"].to(str), class_name="ry-a num"), rx.el.span(one["job"])
+        one["href"] != "",
+        rx.el.a(one["job"], href=at(one["href"].to(str)), class_name="ry-a num"),
+        rx.el.span(one["job"]),
     )
     text = rx.el.div(
         number, " ", rx.el.span(one["path"], class_name="ry-mono"), rx.el.small(one["message"]), class_name="grow"
@@ -112,7 +115,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     cancel = small_button("Cancel the rest", on_click=State.cancel(key))
     changed = rx.cond(
         row["changes_href"] != "",
-        rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        page_link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
     acts = rx.el.div(
@@ -168,7 +171,7 @@ def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
 
 def path_schedules() -> rx.Component:
     """The schedules of the path and of the groups above it."""
-    link = rx.link("Create", href="/dashboard/settings/triggers", size="1")
+    link = page_link("Create", href="/dashboard/jobs/schedules", size="1")
     create = rx.cond(SessionState.can_operate, link)
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")

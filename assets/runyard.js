@@ -227,10 +227,10 @@
   }
 
   /* The code calls a page /dashboard/jobs/7; the address names the organisation of the tab: /o/platform/jobs/7. */
-  const at = (path) => path.replace(/^\/dashboard(?=[/?]|$)/, (/^\/o\/[^/]+/.exec(window.location.pathname) || ["/dashboard"])[0]);
+  const here = (path) => path.replace(/^\/dashboard(?=[/?]|$)/, (/^\/o\/[^/]+/.exec(window.location.pathname) || ["/dashboard"])[0]);
 
   window.runyard = {
-    at,
+    at: here,
     now,
     post,
     write,
@@ -277,7 +277,7 @@
     return row ? press(`[aria-expanded="${state}"]`, row) : false;
   }
   function onKey(key, row) {
-    if (isGo && Date.now() - isGo < 1200) { isGo = 0; return pages[key] ? press(`a.ry-nav[href="${at(`/dashboard/${pages[key]}`)}"]`) : false; }
+    if (isGo && Date.now() - isGo < 1200) { isGo = 0; return pages[key] ? press(`a.ry-nav[href="${here(`/dashboard/${pages[key]}`)}"]`) : false; }
     switch (key) {
       case "g": isGo = Date.now(); return true;
       case "/": { const el = document.querySelector("[data-search]"); if (el) { el.focus(); el.select(); } return Boolean(el); }

@@ -58,10 +58,9 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     other = make_module(product, owner, "given/next")
     page.goto(f"/dashboard/jobs/{enqueue(product, owner, other, 'PLAN')}")
     expect(given).to_contain_text("given, version 1")
-    page.goto(f"/dashboard/modules?module={module}")
-    expect(panel).to_contain_text('"us-east-1"')
-    page.get_by_role("treeitem", name="next").click()
-    expect(panel).to_contain_text('"eu-west-1" from given')
+    page.goto("/dashboard/modules/variables?path=given/next")
+    expect(page.locator("tr[data-row=region]")).to_contain_text('"eu-west-1"')
+    expect(page.locator("tr[data-row=region]")).to_contain_text("given")
     page.goto("/dashboard/settings/variables?path=given/one")
 
     page.get_by_role("button", name="More actions for region").click()

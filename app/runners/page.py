@@ -27,6 +27,9 @@ from app.ui.elements import doc_link
 from app.ui.icons import icon
 from app.ui.table import search_box
 
+# While nobody has counted them yet, the page has the look that it has most of the time.
+HAS_RUNNERS = ~SessionState.is_counted | (SessionState.runner_count > 0)
+
 
 def _head() -> rx.Component:
     notes = plain_button(
@@ -43,7 +46,8 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    return head("Runners", text, notes, rx.cond(SessionState.can_admin, add))
+    # An empty organisation has one act: that of its first step, or of the empty table.
+    return head("Runners", text, notes, rx.cond(SessionState.can_admin & HAS_RUNNERS, add))
 
 
 def _how_they_update() -> rx.Component:
@@ -153,11 +157,9 @@ def runners() -> rx.Component:
         _alert(),
         _preparing(),
         rollout_panel(),
-        tiles(),
-        _bar(),
-        chips(),
+        rx.cond(HAS_RUNNERS, rx.fragment(tiles(), _bar(), chips())),
         runners_table(),
-        active_jobs(),
+        rx.cond(HAS_RUNNERS, active_jobs()),
         title="Runners",
         active="runners",
         dialogs=[

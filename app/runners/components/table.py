@@ -10,6 +10,7 @@ from app.runners.components.health import health_mark
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
+from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
@@ -195,7 +196,10 @@ def _runner(held: Any) -> rx.Component:
 
 
 def _nothing() -> rx.Component:
-    add = act_button(icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet)
+    offered = {"on_click": AddRunnerState.open_sheet, "custom_attrs": {"data-key": "n"}}
+    label = (icon("plus"), "Add runner")
+    # The first step's own act is the main one while it is shown.
+    add = rx.cond(FirstStepsState.is_shown, plain_button(*label, **offered), act_button(*label, **offered))
     read = rx.el.a(plain_button("Read how"), href="/docs/self-hosted/", target="_blank")
     none_yet = empty(
         "server",

@@ -158,7 +158,8 @@ def test_group_is_planned_reviewed_applied_in_part_and_destroyed(product: Produc
     expect(rows.nth(1)).to_contain_text("Can be applied")
 
     page.goto("/dashboard/modules?path=whole")
-    page.get_by_role("button", name="Destroy all").click()
+    page.get_by_role("button", name="Group actions").click()
+    page.get_by_role("menuitem", name="Destroy all").click()
     dialog = page.get_by_role("alertdialog")
     act = dialog.get_by_role("button", name="Destroy all")
     expect(act).to_be_disabled()

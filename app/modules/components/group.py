@@ -13,30 +13,23 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
-from app.ui.button import act_button, icon_button, link_button, plain_button
+from app.ui.button import icon_button, plain_button
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.link import at, page_link
+from app.ui.panel import menu_item, titled_panel
 
 Group = ModulesState.group
 
 
 def _acts() -> rx.Component:
-    edit = plain_button(icon("pencil"), "Edit", on_click=ModuleFormState.edit_group)
-    new = act_button(icon("plus"), "New module here", on_click=ModuleFormState.new_module)
-    graph = link_button(
-        icon("waypoints"),
-        "Graph",
-        href="/dashboard/modules/graph?path=" + Group["path"].to(str),
-        size="2",
-        attrs={"data-testid": "group-graph"},
-    )
-    remove = plain_button("Remove", on_click=ModuleActionState.ask("remove_group"), color_scheme="red")
-    return rx.fragment(
-        graph,
-        rx.cond(may("group.write"), edit),
+    graph = rx.redirect(at("/dashboard/modules/graph?path=" + Group["path"].to(str)))
+    new = menu_item("plus", "New module here", ModuleFormState.new_module)
+    remove = menu_item("trash-2", "Remove group", ModuleActionState.ask("remove_group"), color_scheme="red")
+    return work_buttons(
+        menu_item("waypoints", "Graph", graph),
         rx.cond(may("module.write"), new),
+        rx.cond(may("group.write"), menu_item("pencil", "Edit group", ModuleFormState.edit_group)),
         rx.cond(may("group.delete") & (Group["modules"].to(int) == 0), remove),
     )
 
@@ -148,7 +141,7 @@ def group_detail() -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, said, class_name="num"), about),
-            rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
+            rx.el.div(_acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),
         path_tabs(Group["path"].to(str), OF_GROUP, ModulesState.tab),

@@ -491,7 +491,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -503,6 +503,11 @@ create function public.my_verbs(p_org uuid, p_path text) returns text[]
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_verbs(p_org, p_path);\nend\n';
 comment on function public.my_verbs is 'What the caller may do at a path. Members.';
 grant execute on function public.my_verbs to authenticated;
+
+create function public.open_organization(p_org uuid) returns void
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';

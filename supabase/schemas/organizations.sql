@@ -164,7 +164,8 @@ begin
   perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role, 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
+      m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
+        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
         private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
       order by o.name, o.id), '[]')
     from (
@@ -175,9 +176,22 @@ begin
 end;
 $$;
 comment on function private.my_organizations is
-  'The caller''s organisations with their role in each, the prefixes that a guest sees (null: '
-  'all), and the verbs that roles at paths add somewhere.';
+  'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
+  '(null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function private.my_organizations to authenticated;
+
+create function private.open_organization(p_org uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org);
+  insert into private.last_organizations (user_id, org_id)
+  select m.user_id, m.org_id from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
+  on conflict (user_id) do update set org_id = excluded.org_id;
+end;
+$$;
+comment on function private.open_organization is
+  'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void

@@ -72,7 +72,7 @@ NEEDS = {
     "schedule.write@a job.apply@a": "create_schedule",
     "schedule.write@a/c": "remove_schedule",
     "schedule.write@a/c job.plan@a/c": "run_schedule update_schedule",
-    "state.read@a/c": "job_page kept_states lock_evidence state_info state_resources",
+    "state.read@a/c": "kept_states lock_evidence state_info state_resources",
     "state.text@a/c": "state_version",
     "state.write@a/c": (
         "discard_kept_state force_unlock_state kept_state push_state revoke_outputs roll_back_state store_kept_state"
@@ -82,7 +82,7 @@ NEEDS = {
     "variable.write@a": "remove_variable set_variables",
     # Nothing but to be a member: these show what the caller may see.
     "": (
-        "fleet_overview job_by_number list_dependencies list_events list_jobs list_modules list_roles "
+        "fleet_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
         "list_runners list_schedules list_sets list_triggers list_unused_variables list_variables maintenance "
         "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link runner_facets runner_page "
         "survey terminal_workspaces worker_history"

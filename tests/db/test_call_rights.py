@@ -73,19 +73,23 @@ class Model:
     limit: tuple[str, str] | None
 
     def has(self, verb: str, path: str) -> bool:
-        if self.limit and verb not in self.roles["viewer"]:
-            role, top = self.limit
-            if verb not in self.roles[role] or not is_covered(path, top):
-                return False
         here = [self.base, *(each.role for each in self.bound if is_covered(path, each.path))]
         return any(verb in self.roles[role] for role in here)
+
+    def is_within_limit(self, verb: str, path: str) -> bool:
+        if self.limit is None or verb in self.roles["viewer"]:
+            return True
+        role, top = self.limit
+        return verb in self.roles[role] and is_covered(path, top)
 
     def may(self, needs: str) -> bool:
         for need in needs.split():
             what, path = need.split("@")
-            verbs = self.roles.get(what, {what})
-            if not all(any(self.has(verb, at) for at in (PATHS if path == "*" else [path])) for verb in verbs):
-                return False
+            for verb in self.roles.get(what, {what}):
+                # A right anywhere is asked for before the modules are known; each of them is asked for afterwards.
+                is_there = path == "*" and any(self.has(verb, at) for at in PATHS)
+                if not is_there and not (self.has(verb, path) and self.is_within_limit(verb, path)):
+                    return False
         return True
 
 

@@ -66,10 +66,12 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("start_git_app", "pending_git_app"),
-        "a browser posts the app's manifest to GitHub and returns, so the dashboard creates it: *Settings → Git*",
+        "a browser posts the app's manifest to GitHub and returns, so the dashboard creates it: *Settings → Connections → Git*",
     ),
+    "open_organization": "the dashboard notes where a person was last; a command's profile names its organisation",
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
+    **dict.fromkeys(("has_unsigned_records", "lease_records", "sign_record"), "the edge functions that sign records call it"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import EXPLANATIONS, ExitCode
-from cli.main import LAZY, load
+from cli.main import LAZY, SECTIONS, load
 from cli.output import Printer, cell
 from scripts.command_page import entries, page
 from stack.settings import PROJECT
@@ -46,6 +46,16 @@ def test_a_client_command_starts_without_heavy_imports(arguments: list[str], tmp
 
 def test_every_name_in_the_list_is_a_command() -> None:
     assert {name for name in LAZY if load(name).name != name} == set()
+
+
+def test_the_help_has_sections_of_a_size_that_one_reads(tmp_path: Path) -> None:
+    shown = Terminal(tmp_path).run("--help").stdout
+    sections = re.findall(r"^(\S[^\n:]*):\n((?:  .*\n)+)", shown, re.MULTILINE)
+    named = {title: re.findall(r"^  ([a-z][a-z-]+) ", lines, re.MULTILINE) for title, lines in sections}
+    del named["Options"]
+    assert set(named) == set(SECTIONS.values())
+    assert sorted(name for names in named.values() for name in names) == sorted(LAZY)
+    assert max(map(len, named.values())) <= 10
 
 
 def test_every_command_explains_itself(tmp_path: Path) -> None:

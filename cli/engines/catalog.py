@@ -47,7 +47,7 @@ class Engine:
 
     def sums_url(self) -> str:
         """Address of the release's checksums."""
-        return self.sums.format(version=self.version)
+        return self.sums.format(version=self.version, system=system(), arch=machine())
 
 
 def system() -> str:
@@ -65,6 +65,7 @@ TOFU = "https://github.com/opentofu/opentofu/releases/download/v{version}"
 TERRAFORM = "https://releases.hashicorp.com/terraform/{version}"
 PULUMI = "https://github.com/pulumi/pulumi/releases/download/v{version}"
 TERRAGRUNT = "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}"
+OPA = "https://github.com/open-policy-agent/opa/releases/download/v{version}/opa_{system}_{arch}_static"
 YAML = "https://github.com/pulumi/pulumi-yaml/releases/download/v{version}"
 
 ENGINES: Mapping[str, Engine] = {
@@ -117,6 +118,14 @@ ENGINES: Mapping[str, Engine] = {
             sums=YAML + "/pulumi-yaml-{version}-checksums.txt",
             ldflags="-s -w -X github.com/pulumi/pulumi-yaml/pkg/version.Version=v1.10.0",
             probe="-h",
+        ),
+        Engine(
+            name="opa",
+            title="OPA",
+            version="1.22.0",
+            package="github.com/open-policy-agent/opa",
+            archive=OPA,
+            sums=OPA + ".sha256",
         ),
     )
 }

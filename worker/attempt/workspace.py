@@ -55,6 +55,8 @@ class Workspace:
     plan_summary: dict[str, Any] | None = None
     # As the engine made it; the file of it is a copy for hooks.
     plan: bytes | None = field(default=None, repr=False)
+    # Its JSON, for the rules that check it.
+    shown: bytes | None = field(default=None, repr=False)
     result: dict[str, Any] = field(default_factory=dict)
     on_summary: Callable[[], None] = field(default=lambda: None)
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.

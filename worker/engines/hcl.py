@@ -184,6 +184,7 @@ class HclDriver:
         with opened_plan(space) as (path, descriptors):
             shown = await space.capture([self._binary, "show", "-json", path], pass_fds=descriptors)
         plan: dict[str, Any] = json.loads(shown)
+        space.shown = shown
         space.log.redactor.add(*sensitive_texts(plan))
         known = planned_outputs(plan, space.log.redactor.redact)
         summary = mark_known(summarise(plan, is_refresh_only=is_refresh_only), known)

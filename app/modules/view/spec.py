@@ -52,6 +52,7 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         "approvals_required": checked.take(
             "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
         ),
+        "time_limits": checked.take("time_limits", form, fields.time_limits, {}),
         "approval_timeout_seconds": hours * 3600,
         "auto_apply": form.get("auto_apply") in ("on", "true"),
         "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),

@@ -1,4 +1,4 @@
-"""What Terragrunt is given by the runner: known outputs in place of an engine's, and nothing that is invented."""
+"""Terragrunt receives from the runner: known outputs in place of an engine's, and nothing that is invented."""
 
 import json
 import subprocess

@@ -19,7 +19,9 @@ from worker.enums import EngineName
 from worker.errors import JobFailed
 
 OUTPUTS_FILE = ".runyard-outputs.json"
-_OPTIONS = ("--non-interactive", "--no-auto-init", "--no-auto-provider-cache-dir", "--tf-forward-stdout")
+# Errors begin as the engine's do, so that a failed job shows the first.
+_QUIET = ("--non-interactive", "--no-tips", "--log-custom-format", "%level(case=capitalize): %msg(path=relative)")
+_OPTIONS = (*_QUIET, "--no-auto-init", "--no-auto-provider-cache-dir", "--tf-forward-stdout")
 # Terragrunt reads a dependency's outputs with a backend of its own, and runs nothing else for a unit that has one.
 _KNOWN_UNIT = 'remote_state {\n  backend = "local"\n  config  = {}\n}\n'
 # Without an output Terragrunt takes a unit for one that was never applied.
@@ -112,7 +114,8 @@ async def generate_stack(space: Workspace, subfolder: str) -> None:
     for part in Path(subfolder).parts if not (space.source / subfolder).exists() else ():
         if (place / STACK).is_file():
             binary = str((space.engine or space.context.finder.found[EngineName.TERRAGRUNT]).binary)
-            await space.run([binary, "stack", "generate", "--non-interactive", "--working-dir", str(place)])
+            command = [binary, "stack", "generate", *_QUIET, "--working-dir", str(place)]
+            await space.run(command, what="terragrunt stack generate")
             return
         place /= part
 

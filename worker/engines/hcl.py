@@ -153,7 +153,7 @@ class HclDriver:
 
     async def change_state(self, space: Workspace) -> None:
         """Move, remove or import resources of the state."""
-        await change_state(space, self._binary)
+        await change_state(space, self._binary, self._command("import"))
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""

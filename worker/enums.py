@@ -68,6 +68,7 @@ class EngineName(StrEnum):
     TOFU = "tofu"
     TERRAFORM = "terraform"
     PULUMI = "pulumi"
+    TERRAGRUNT = "terragrunt"
 
 
 class SourceKind(StrEnum):

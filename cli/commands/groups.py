@@ -64,7 +64,7 @@ def set_group(
 
 @command(app, "drifted", calls=("drift_overview",), page="Modules → with drift")
 def drifted(here: Here, path: Annotated[str, Argument(metavar="PATH", help="All groups without.")] = "") -> None:
-    """List the groups with drift: how many modules and resources, since when, what is done about it, who was told."""
+    """List the groups with drift: how many modules and resources, since when, what is done about it, which channels know."""
     rows = here.api.call("drift_overview", org=here.org.id, path=path.strip("/"))
     here.printer.rows(rows, ("path", "modules", "resources", "since", "action", "told"), "No drift is known.")
 

@@ -33,7 +33,7 @@ def create(
     here.do("create_organization", "{slug}  {id}", name=name or slug, slug=slug)
 
 
-@command(app, "update", calls=("update_organization",), page="Settings → Organisation")
+@command(app, "update", calls=("update_organization",), page="Settings → General")
 def update(
     here: Here,
     name: Annotated[str | None, Option("--name", help="Display name.")] = None,
@@ -52,7 +52,7 @@ def update(
     here.do("update_organization", "{slug}  {name}  logs {log_retention_days} days", org=here.org.id, **wanted)
 
 
-@command(app, "delete", calls=("delete_organization",), page="Settings → Organisation → Delete organisation")
+@command(app, "delete", calls=("delete_organization",), page="Settings → General → Delete organisation")
 def delete(here: Here, slug: Annotated[str, Argument(help="Its short name.")], yes: Yes = False) -> None:
     """Delete an organisation that has no modules and no runners any more, with its history."""
     from cli.client.organization import find_organization
@@ -62,7 +62,7 @@ def delete(here: Here, slug: Annotated[str, Argument(help="Its short name.")], y
     here.do("delete_organization", "Deleted {slug}", org=found.id, confirm_slug=found.slug)
 
 
-@command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → Organisation")
+@command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → General")
 def shared_runners(
     here: Here, use: Annotated[str, Argument(help="never, none-fits (no own runner is set up) or none-available.")]
 ) -> None:

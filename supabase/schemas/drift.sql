@@ -1,7 +1,7 @@
--- Drift of modules: what a check found, what is ignored, and what follows. A finding is known by its fingerprint: people
--- are told of it, and its group acts on it, once for as long as it lasts.
+-- Drift of modules: findings of checks, and what follows. A finding is known by its fingerprint: channels receive it,
+-- and its group acts on it, once for as long as it lasts.
 
--- What is done about drift of a module in this group: what the nearest group says that says anything.
+-- The action on drift of a module in this group: that of the nearest group with one.
 create function private.drift_action(p_org uuid, p_group_path text) returns text
 language sql stable set search_path = '' as $$
   select coalesce((
@@ -9,7 +9,7 @@ language sql stable set search_path = '' as $$
       and g.path = any (private.path_prefixes(p_group_path)) order by length(g.path) desc limit 1), 'tell')
 $$;
 
--- Whether a plan that drift started may be applied by itself: it touches what has drifted, and destroys nothing.
+-- Whether a plan that drift started may be applied automatically: it touches what has drifted, and destroys nothing.
 create function private.repairs_drift(p_plan public.provision_jobs) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -53,7 +53,7 @@ begin
 end;
 $$;
 
--- Does what the module's group says about a finding: nothing but tell, plan and wait, plan and apply what is safe, or
+-- Does what the module's group chose for a finding: nothing but tell, plan and wait, plan and apply what is safe, or
 -- take the infrastructure as it is into the state.
 create function private.act_on_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -72,7 +72,7 @@ begin
 end;
 $$;
 
--- Looks again after drift was repaired or accepted: only a check shows that it is gone.
+-- Looks again after drift was repaired or accepted: only a check shows that it has ended.
 create function private.check_drift_again(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -146,5 +146,5 @@ end;
 $$;
 comment on function private.drift_overview is
   'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about '
-  'it, and which channels were told. Members.';
+  'it, and which channels know. Members.';
 grant execute on function private.drift_overview to authenticated;

@@ -228,6 +228,7 @@ begin
   end if;
   perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
+  perform private.check_policies(p_plan);
 end;
 $$;
 
@@ -354,6 +355,8 @@ declare
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   -- An apply of a plan may have the plan's number.
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
+  v_is_checked boolean := p_type in ('PLAN', 'APPLY', 'DESTROY') and exists (
+    select from public.policy_sets as s where s.org_id = p_org);
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
@@ -373,6 +376,7 @@ begin
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
         then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
+      when v_is_checked then private.with_policies(to_jsonb(payload), p_org, m.path)
       else to_jsonb(payload) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
@@ -468,7 +472,8 @@ begin
   if p_type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
-  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
+  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
+    select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;
@@ -492,6 +497,18 @@ create function private.verb_to_run(p_type public.job_type, p_options jsonb defa
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
     or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+$$;
+
+-- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by
+-- the auto-apply of its module.
+create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
+returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_type = 'PLAN' and not private.is_allowed('job.apply', p_org, '') and exists (
+    select from unnest(p_paths) as p (path) where not private.is_allowed('job.apply', p_org, p.path))
+    then coalesce(p_options, '{}') || '{"auto_apply": false}' else p_options end;
+end;
 $$;
 
 -- Refuses the caller unless they may run such a job for each of these modules.

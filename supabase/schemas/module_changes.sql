@@ -10,9 +10,8 @@ declare
   v_group public.groups;
 begin
   perform private.need('group.write', p_org, p_path);
-  if p_drift_action in ('apply', 'accept') then
-    perform private.need('job.apply', p_org, p_path);
-  end if;
+  perform private.need('job.apply', p_org, p_path) where p_git_apply is not null
+    or p_drift_action in ('apply', 'accept');
   perform private.check_hooks(p_hooks);
   perform private.ensure_groups(p_org, p_path);
   update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
@@ -54,6 +53,7 @@ begin
   if v_new.can_apply_uploads then
     perform private.need('module.guard', p_org, p_group_path);
   end if;
+  perform private.need('job.apply', p_org, p_group_path) where v_new.auto_apply;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
       extra_files, hooks,
@@ -99,6 +99,7 @@ begin
     or v_module.is_temporary and not v_old.is_temporary then
     perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
+  perform private.need('job.apply', v_old.org_id, v_old.path) where v_module.auto_apply and not v_old.auto_apply;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,

@@ -4,7 +4,7 @@
 -- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
 -- A module's lock keeps applies from starting.
 
-create type public.engine as enum ('tofu', 'terraform', 'pulumi');
+create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
 create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
@@ -129,9 +129,9 @@ comment on column public.modules.drift_since is
   'When drift was first found that no look since has found gone; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
-comment on column public.modules.drift_finding is 'The fingerprint of what the last check found; it is told once.';
+comment on column public.modules.drift_finding is 'The fingerprint of what the last check found.';
 comment on column public.modules.drift_ignores is
-  'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both stands for anything.';
+  'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both matches anything.';
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules

@@ -164,6 +164,14 @@ comment on column public.memberships.email is 'The person''s email address when 
 create trigger wake after insert or update
   or delete on public.memberships for each row execute function private.wake_for_row();
 
+create table private.last_organizations (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade
+);
+create index last_organizations_org_id_idx on private.last_organizations (org_id);
+alter table private.last_organizations enable row level security;
+comment on table private.last_organizations is 'Which organisation a person opened last: a new sign-in leads there.';
+
 create table public.invitations (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -343,6 +351,7 @@ from (values
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('policy.write', 'admin'), ('policy.override', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.operate', 'operator'), ('runner.manage', 'admin'),
   ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),

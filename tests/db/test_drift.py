@@ -100,7 +100,7 @@ def test_accepted_drift_is_taken_into_the_state_and_checked_again(
     assert waiting(world) == [("APPLY", "QUEUED", False)]
     job = runner.claim_one()
     assert job["payload"]["options"]["refresh_only"] is True
-    runner.touch(job)
+    runner.report(job, "APPLY")
     runner.finish(job)
     assert waiting(world) == [("DRIFT", "QUEUED", False)]
     runner.finish(runner.claim_one(), p_plan_summary=found())
@@ -114,9 +114,15 @@ def test_a_locked_modules_drift_waits_for_a_person(world: World, org: Organizati
     assert waiting(world) == [("APPLY", "AWAITING_APPROVAL", True)]
 
 
-def test_a_group_acts_by_itself_only_where_its_author_may_apply(org: Organization) -> None:
-    account = org.member("operator")
-    account.call("upsert_group", p_org=org.id, p_path="net", p_drift_action="apply")
+def test_a_group_repairs_drift_only_where_its_author_may_apply(org: Organization) -> None:
+    org.member("operator").call("upsert_group", p_org=org.id, p_path="net", p_drift_action="apply")
+    planner = org.member("viewer")
+    org.owner.call("set_role", p_org=org.id, p_name="keeper", p_verbs=["group.write", "module.read"])
+    org.owner.call("grant_role", p_org=org.id, p_path="net", p_role="keeper", p_kind="member", p_subject=planner.id)
+    planner.call("upsert_group", p_org=org.id, p_path="net", p_drift_action="tell")
+    for action in ("apply", "accept"):
+        with refused("RY403"):
+            planner.call("upsert_group", p_org=org.id, p_path="net", p_drift_action=action)
     with refused("RY422", "The group is not valid."):
         org.group("net", p_drift_action="destroy")
 

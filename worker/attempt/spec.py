@@ -41,7 +41,7 @@ class TimeLimits(Reply):
 
 
 class DriftRule(Reply):
-    """Drift that a check ignores: of an address, and of one attribute unless it is all of it; `*` stands for anything."""
+    """Drift that a check ignores: of an address, and of one attribute unless it is all of it; `*` matches anything."""
 
     address: str
     attribute: str | None = None
@@ -106,6 +106,7 @@ class JobSpec(Reply):
     module: ModuleSpec
     group: GroupSpec = Field(default_factory=GroupSpec)
     options: Options = Field(default_factory=Options)
+    policies: list[dict[str, Any]] = Field(default_factory=list)
 
     @property
     def time_limits(self) -> TimeLimits:

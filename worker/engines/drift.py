@@ -1,4 +1,4 @@
-"""Drift that a module's rules ignore, and the fingerprint of the rest: the same drift is told once."""
+"""Drift that a module's rules ignore, and the fingerprint of the rest, by which the same drift is reported once."""
 
 import hashlib
 import json
@@ -68,5 +68,5 @@ def _fits_attribute(pattern: str, path: str) -> bool:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Compare with a pattern in which `*` alone stands for anything; addresses have brackets of their own."""
+    """Compare with a pattern in which `*` alone matches anything; addresses have brackets of their own."""
     return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))

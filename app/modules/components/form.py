@@ -159,7 +159,7 @@ def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Compon
 
 
 def _engine() -> rx.Component:
-    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"))
+    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"), ("Terragrunt", "terragrunt"))
     items = [rx.select.item(label, value=value) for label, value in names]
     return _section(
         "Engine",

@@ -15,7 +15,7 @@ def read_drift_rules(text: str) -> list[dict[str, str]]:
     rules = []
     for line in filter(None, map(str.strip, text.splitlines())):
         if not (found := _LINE.fullmatch(line)):
-            raise Wrong(f'"{line[:60]}" is no rule. Write: aws_instance.web tags.Seen until=2030-01-31 # reason')
+            raise Wrong(f'"{line[:60]}" is not a rule. Write: aws_instance.web tags.Seen until=2030-01-31 # reason')
         rules.append({name: value for name, value in found.groupdict().items() if value})
     return rules
 

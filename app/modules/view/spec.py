@@ -7,7 +7,7 @@ from app.modules.view.drift_rules import read_drift_rules
 from app.ui.form import fields
 from app.ui.form.spec import Checked, Form, texts
 
-ENGINES = ("tofu", "terraform", "pulumi")
+ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
 HOOKS = tuple(
     f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")

@@ -21,11 +21,12 @@ def check(org: Organization, runner: Runner, summary: dict[str, Any]) -> None:
     runner.finish(runner.claim_one(), p_plan_summary=summary)
 
 
-def waiting(world: World) -> list[tuple[Any, ...]]:
+def waiting(org: Organization) -> list[tuple[Any, ...]]:
     """The jobs that nobody has begun: type, status, whether a person must confirm."""
-    return world.owner.rows(
+    return org.world.owner.rows(
         "select type::text, status::text, needs_confirmation from public.provision_jobs"
-        " where status in ('QUEUED', 'AWAITING_APPROVAL') order by id"
+        " where org_id = %s and status in ('QUEUED', 'AWAITING_APPROVAL') order by id",
+        org.id,
     )
 
 
@@ -37,14 +38,14 @@ def runner(org: Organization) -> Runner:
 
 def test_people_are_only_told_unless_the_group_says_otherwise(world: World, org: Organization, runner: Runner) -> None:
     check(org, runner, found((VPC, "update")))
-    assert waiting(world) == []
+    assert waiting(org) == []
 
 
 def test_a_finding_is_acted_on_once_and_another_one_again(world: World, org: Organization, runner: Runner) -> None:
     org.group("net", p_drift_action="plan")
     for mark in "aab":
         check(org, runner, found((VPC, "update"), mark=mark))
-        for _ in waiting(world):
+        for _ in waiting(org):
             runner.finish(runner.claim_one(), p_plan_summary=found())
             # A plan without changes clears the mark; what follows is another finding.
             world.owner.connection.execute(
@@ -53,7 +54,7 @@ def test_a_finding_is_acted_on_once_and_another_one_again(world: World, org: Org
     made = world.owner.rows(
         "select count(*) from public.provision_jobs where type = 'PLAN' and created_by_label = 'drift'"
     )
-    assert made == [(2,)]
+    assert made == [2]
 
 
 def test_the_nearest_group_decides_and_may_inherit_again(org: Organization) -> None:
@@ -79,9 +80,9 @@ def test_only_drifted_resources_are_repaired_without_a_person(
 ) -> None:
     org.group("net", p_drift_action=action)
     check(org, runner, found((VPC, "update")))
-    assert waiting(world) == [("PLAN", "QUEUED", False)]
+    assert waiting(org) == [("PLAN", "QUEUED", False)]
     runner.finish(runner.claim_one(), p_plan_summary=found(*plan))
-    assert waiting(world) == [then]
+    assert waiting(org) == [then]
 
 
 def test_a_repair_of_a_module_with_approvals_waits_for_them(world: World, org: Organization, runner: Runner) -> None:
@@ -89,7 +90,7 @@ def test_a_repair_of_a_module_with_approvals_waits_for_them(world: World, org: O
     org.owner.call("update_module", p_module=org.modules["net/eu/vpc"], p_spec={"approvals_required": 1})
     check(org, runner, found((VPC, "update")))
     runner.finish(runner.claim_one(), p_plan_summary=found((VPC, "update")))
-    assert waiting(world) == [("APPLY", "AWAITING_APPROVAL", False)]
+    assert waiting(org) == [("APPLY", "AWAITING_APPROVAL", False)]
 
 
 def test_accepted_drift_is_taken_into_the_state_and_checked_again(
@@ -97,27 +98,29 @@ def test_accepted_drift_is_taken_into_the_state_and_checked_again(
 ) -> None:
     org.group("net", p_drift_action="accept")
     check(org, runner, found((VPC, "update")))
-    assert waiting(world) == [("APPLY", "QUEUED", False)]
+    assert waiting(org) == [("APPLY", "QUEUED", False)]
     job = runner.claim_one()
     assert job["payload"]["options"]["refresh_only"] is True
     runner.report(job, "APPLY")
     runner.finish(job)
-    assert waiting(world) == [("DRIFT", "QUEUED", False)]
+    assert waiting(org) == [("DRIFT", "QUEUED", False)]
     runner.finish(runner.claim_one(), p_plan_summary=found())
-    assert world.owner.rows("select drift_since, drift_finding from public.modules") == [(None, None)]
+    assert world.owner.rows("select drift_since, drift_finding from public.modules where org_id = %s", org.id) == [
+        (None, None)
+    ]
 
 
 def test_a_locked_modules_drift_waits_for_a_person(world: World, org: Organization, runner: Runner) -> None:
     org.group("net", p_drift_action="accept")
     org.owner.call("lock_module", p_module=org.modules["net/eu/vpc"], p_reason="hands off")
     check(org, runner, found((VPC, "update")))
-    assert waiting(world) == [("APPLY", "AWAITING_APPROVAL", True)]
+    assert waiting(org) == [("APPLY", "AWAITING_APPROVAL", True)]
 
 
 def test_a_group_repairs_drift_only_where_its_author_may_apply(org: Organization) -> None:
     org.member("operator").call("upsert_group", p_org=org.id, p_path="net", p_drift_action="apply")
     planner = org.member("viewer")
-    org.owner.call("set_role", p_org=org.id, p_name="keeper", p_verbs=["group.write", "module.read"])
+    org.owner.call("set_role", p_org=org.id, p_name="keeper", p_verbs="{group.write,module.read}")
     org.owner.call("grant_role", p_org=org.id, p_path="net", p_role="keeper", p_kind="member", p_subject=planner.id)
     planner.call("upsert_group", p_org=org.id, p_path="net", p_drift_action="tell")
     for action in ("apply", "accept"):

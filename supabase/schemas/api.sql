@@ -199,6 +199,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.drain_worke
 comment on function public.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
+create function public.drift_overview(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.drift_overview(p_org, p_path);\nend\n';
+comment on function public.drift_overview is 'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about it, and which channels know. Members.';
+grant execute on function public.drift_overview to authenticated;
+
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_job(p_org, p_type, p_module, p_options);\nend\n';
 comment on function public.enqueue_job is 'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
@@ -1044,8 +1049,8 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.uplo
 comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
 grant execute on function public.upload_status to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits);\nend\n';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb, p_drift_action text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits,\n    p_drift_action);\nend\n';
 comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 

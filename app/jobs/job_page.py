@@ -4,7 +4,7 @@ from functools import partial
 
 import reflex as rx
 
-from app.frame.layout import page
+from app.frame.layout import page, page_key
 from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
@@ -158,6 +158,7 @@ def job(on_enable: Enable) -> rx.Component:
     none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
     return page(
         scripts(),
+        page_key("needed", JobActionState.next_needed),
         rx.cond(
             JobState.problem != "",
             problem,

@@ -34,6 +34,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_iden
 comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
+create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. Admins.';
+grant execute on function public.attach_policy to authenticated;
+
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.bring_modules(p_job, p_folders);\nend\n';
 comment on function public.bring_modules is 'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
@@ -168,6 +173,11 @@ create function public.detach_identity(p_job_identity uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_identity(p_job_identity);\nend\n';
 comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
+
+create function public.detach_policy(p_policy uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_policy(p_policy);\nend\n';
+comment on function public.detach_policy is 'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+grant execute on function public.detach_policy to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
@@ -356,7 +366,7 @@ grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_dependencies(p_org, p_path);\nend\n';
-comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it. Members.';
+comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
@@ -481,7 +491,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -493,6 +503,11 @@ create function public.my_verbs(p_org uuid, p_path text) returns text[]
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_verbs(p_org, p_path);\nend\n';
 comment on function public.my_verbs is 'What the caller may do at a path. Members.';
 grant execute on function public.my_verbs to authenticated;
+
+create function public.open_organization(p_org uuid) returns void
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';
@@ -508,6 +523,11 @@ create function public.organization_makers() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.organization_makers();\nend\n';
 comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
+
+create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
+comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+grant execute on function public.override_check to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.path_runners(p_org, p_path);\nend\n';
@@ -533,6 +553,11 @@ create function public.plan_pull_request(p_connection uuid, p_number integer, p_
 language plpgsql set search_path = '' as e'\nbegin\n  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);\nend\n';
 comment on function public.plan_pull_request is 'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, where the repository allows forks. Operators.';
 grant execute on function public.plan_pull_request to authenticated;
+
+create function public.policy_files(p_policy uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_files(p_policy);\nend\n';
+comment on function public.policy_files is 'The files of a policy set, {name: text}. Members.';
+grant execute on function public.policy_files to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
@@ -979,9 +1004,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.update_one_
 comment on function public.update_one_worker is 'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
 grant execute on function public.update_one_worker to authenticated;
 
-create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);\nend\n';
-comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
+create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean, p_time_limits jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs,\n    p_time_limits);\nend\n';
+comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long jobs may take. Owners.';
 grant execute on function public.update_organization to authenticated;
 
 create function public.update_outdated_workers(p_org uuid) returns jsonb
@@ -1019,8 +1044,8 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.uplo
 comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
 grant execute on function public.upload_status to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits);\nend\n';
 comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
@@ -1114,10 +1139,20 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outp
 comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
+create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+grant execute on function public.worker_policies to executor, worker;
+
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';
 comment on function public.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact to executor, worker;
+
+create function public.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_record_checks(p_job, p_attempt, p_checks);\nend\n';
+comment on function public.worker_record_checks is 'Records what the policy sets of a job found in its plan, and answers whether it is refused. A job that applies without a saved plan is refused where one waits for an override, too.';
+grant execute on function public.worker_record_checks to executor, worker;
 
 create function public.worker_recover(p_running jsonb default '[]'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_recover(p_running);\nend\n';

@@ -224,6 +224,8 @@ language sql stable set search_path = '' as $$
       limit 200) as c),
     'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
       where a.job_id = p_job.id),
+    'checks', (select coalesce(jsonb_agg(to_jsonb(c) order by length(c.path), c.name), '[]')
+      from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)),
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),

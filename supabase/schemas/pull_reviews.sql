@@ -96,7 +96,8 @@ declare
   v_words pg_catalog.text;
 begin
   if p_apply.status <> 'AWAITING_APPROVAL' or p_plan.payload #>> '{options,git,commit}' is null
-    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id) then
+    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id)
+    or private.policy_problem(p_plan.id) is not null then
     return;
   end if;
   select * into v_reviewed from private.reviewed_plan(p_plan);

@@ -69,7 +69,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     _lease: LiveQuery | None = None
 
     def _query(self) -> LiveQuery:
-        found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
+        found = re.search(r"/jobs/(\d{1,18})/?$", self.router.url.path)
         if found is None:
             raise NotThere("There is no such job.", "The link may be wrong, or the job was removed.")
         topics = (f"job:{found[1]}", "approvals", "change_records", "job_comments", "memberships", AGAIN)

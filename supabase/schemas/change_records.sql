@@ -104,6 +104,15 @@ create function private.record_approvals(p_job bigint) returns jsonb language sq
   from public.approvals as a where a.job_id = p_job
 $$;
 
+-- Which rules checked the plan, with which verdict, and who overrode one.
+create function private.record_checks(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('name', c.name, 'path', c.path, 'level', c.level,
+    'rules_sha256', c.bundle_sha256, 'verdict', c.verdict, 'overridden_by', c.overridden_label, 'overridden_at',
+    c.overridden_at, 'reason', c.override_reason)) order by c.name, c.path), '[]')
+  from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)
+$$;
+
 -- Where a change was made: the runner, its process, release and isolation.
 create function private.record_runner(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
@@ -131,7 +140,8 @@ begin
         'request', jsonb_build_object('by', p_job.created_by_label, 'at', p_job.created_at, 'message', p_job.message),
         'variables', private.record_variables(p_job.id))),
       'internalParameters', jsonb_build_object('approvals', private.record_approvals(p_job.id),
-        'approvals_required', p_job.approvals_required, 'token_claims', private.identity_claims(p_job),
+        'approvals_required', p_job.approvals_required, 'checks', private.record_checks(p_job),
+        'token_claims', private.identity_claims(p_job),
         'status', p_job.status, 'chain', jsonb_build_object('sequence', p_sequence, 'previous_sha256', p_previous)),
       'resolvedDependencies', private.record_materials(p_job)),
     'runDetails', jsonb_build_object('builder', jsonb_build_object('id', 'urn:runyard:runner:' || p_job.worker_id),

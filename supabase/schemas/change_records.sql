@@ -289,14 +289,15 @@ create function private.record_status(p_job bigint) returns jsonb language sql s
   with own as (
     select r.* from private.change_records as r where r.job_id = p_job order by r.id limit 1
   ), newest as (
-    select r.sequence, r.created_at, r.sha256 = encode(sha256(convert_to(r.statement, 'UTF8')), 'hex') as is_same,
-      r.statement::pg_catalog.jsonb #>> '{predicate,buildDefinition,internalParameters,chain,previous_sha256}' as named,
-      lag(r.sha256) over (order by r.sequence) as previous, lag(r.sequence) over (order by r.sequence) as before
+    select r.sequence, r.created_at, r.statement, r.sha256 = encode(sha256(convert_to(r.statement, 'UTF8')), 'hex')
+      as is_same, lag(r.sha256) over w as previous, lag(r.sequence, 1, case when o.sequence <= 100 then 0
+      else r.sequence - 1 end) over w as before
     from private.change_records as r, own as o where r.module_id = o.module_id and r.sequence > o.sequence - 100
+    window w as (order by r.sequence)
   )
+  -- The statement may be anything that somebody wrote there: it is searched, not parsed.
   select jsonb_build_object('sequence', o.sequence, 'signed_at', o.signed_at, 'key_id', o.key_id,
     'since', (select min(n.created_at) from newest as n), 'broken_at', (select min(n.sequence) from newest as n
-      where not n.is_same or n.before is null and n.sequence > 1 and o.sequence <= 100
-        or n.before <> n.sequence - 1 or n.previous is distinct from n.named and n.before is not null))
+      where not n.is_same or n.before <> n.sequence - 1 or position(n.previous in n.statement) = 0))
   from own as o
 $$;

@@ -1,5 +1,5 @@
--- Records of changes: when a job that may write a state has ended, one in-toto Statement with SLSA provenance says what
--- changed and what led to it. It is written in the transaction of the end, so none is lost; the edge function
+-- Records of changes: when a job that may write a state has ended, one in-toto Statement with SLSA provenance names the
+-- change and its causes. It is written in the transaction of the end, so none is lost; the edge function
 -- job-identity signs it afterwards, so no apply waits for a signature. Each names the digest of the one before it of
 -- the same module: one that is missing or was changed shows. Records stay when jobs are deleted.
 
@@ -76,7 +76,7 @@ language sql stable set search_path = '' as $$
   from found as f
 $$;
 
--- What a change was made from: the commit, and the plan that was reviewed.
+-- The materials of a change: the commit, and the plan that was reviewed.
 create function private.record_materials(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(m.material), '[]') from (
@@ -96,7 +96,7 @@ create function private.record_variables(p_job bigint) returns jsonb language sq
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
 $$;
 
--- Who approved, what they saw, and how they had signed in.
+-- The approvals: by whom, of which plan, and how they had signed in.
 create function private.record_approvals(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('by', a.user_label, 'id', a.user_id, 'decision',
     a.decision, 'at', a.created_at, 'comment', nullif(a.comment, ''), 'is_override', a.is_override, 'plan_sha256',
@@ -268,7 +268,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_record private.change_records;
 begin
-  -- A move of resources between two modules has two; the module that was asked for comes first.
+  -- A move of resources between two modules has two; the requested module comes first.
   select * into v_record from private.change_records as r where r.job_id = p_job
     and exists (select from public.modules as m where m.id = r.module_id and private.may_see(m.org_id, m.path))
   order by r.id limit 1;
@@ -284,7 +284,7 @@ comment on function private.change_record is
   'The signed record of a run''s change, also after the run itself was deleted. Members.';
 grant execute on function private.change_record to authenticated;
 
--- What a run's page says about its record: whether it is signed, and since when the newest hundred of the chain fit.
+-- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
 create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   with own as (
     select r.* from private.change_records as r where r.job_id = p_job order by r.id limit 1

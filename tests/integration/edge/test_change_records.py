@@ -67,12 +67,13 @@ def test_the_end_of_an_apply_is_signed_when_the_sender_is_woken(edge: Edge, pers
 def open_again(sql: psycopg.Connection[Any], job: int) -> None:
     """Take the signature away: the stack has a signer of its own, which may be first."""
     with sql.transaction():
-        sql.execute("set local session_replication_role = replica")
+        sql.execute("alter table private.change_records disable trigger guard")
         sql.execute(
             "update private.change_records set key_id = null, signature = null, signed_at = null, sign_at = now()"
             " where job_id = %s",
             [job],
         )
+        sql.execute("alter table private.change_records enable trigger guard")
 
 
 def test_a_replaced_key_still_verifies_what_it_signed(

@@ -35,6 +35,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "personal-tokens": ("cli.commands.personal_tokens", "Tokens with which your own programs act as you."),
     "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
     "identities": ("cli.commands.identities", "Identities of jobs in a cloud, without a stored key."),
+    "policies": ("cli.commands.policies", "Policy sets: rules that plans must pass."),
     "issuer": ("cli.commands.issuer", "The project as an OIDC issuer that clouds trust."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
     "variables": ("cli.commands.variables", "Inputs, environment and files of jobs."),

@@ -73,6 +73,6 @@ begin
 end;
 $$;
 comment on function private.override_check is
-  'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the '
+  'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the '
   'requester where others have to approve. Admins.';
 grant execute on function private.override_check to authenticated;

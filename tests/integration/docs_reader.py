@@ -63,6 +63,7 @@ MODULES = {
     "docs/cloud-block.md": ("platform/vpc",),
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
+    "docs/policies.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
     "docs/schedules.md": ("platform/vpc",),
     "docs/variables.md": ("platform/vpc",),

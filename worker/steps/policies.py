@@ -30,7 +30,7 @@ _KEPT = ("PATH", "HOME", "TMPDIR", COOKIE_VARIABLE)
 
 
 async def check_policies(space: Workspace) -> None:
-    """Evaluate every set and record the verdicts; the server decides whether the job may go on."""
+    """Evaluate every set and record the verdicts; the server decides whether the job continues."""
     given = await space.context.server.policies(space.ref)
     # Rules see the plan, and no variable of the job.
     before, space.env = space.env, {name: value for name, value in space.env.items() if name in _KEPT}
@@ -41,7 +41,7 @@ async def check_policies(space: Workspace) -> None:
     for policy, check in zip(given["sets"], found, strict=True):
         space.say(f"{policy['name']} ({policy['level']}): {check['verdict']}")
         for each in check["messages"]:
-            space.say(f"  {each['rule'] or 'error'}: {each['text']}{f' {each['hint']}' if each['hint'] else ''}")
+            space.say(f"  {each['rule'] or 'error'}: {each['text']} {each['hint']}".rstrip())
     checks = [{"id": policy["id"], **check} for policy, check in zip(given["sets"], found, strict=True)]
     reply = await space.context.server.record_checks(space.ref, checks)
     if reply.get("is_refused"):

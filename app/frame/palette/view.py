@@ -66,6 +66,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
             ("members", "members, teams, invitations"),
             ("roles", "roles"),
             ("variables", "variables"),
+            ("policies", "policies"),
             ("job-identities", "identities of jobs"),
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),

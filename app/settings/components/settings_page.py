@@ -13,6 +13,7 @@ ENTRIES = (
     ("members", "Members"),
     ("roles", "Roles"),
     ("variables", "Variables"),
+    ("policies", "Policies"),
     ("job-identities", "Job identities"),
     ("cloud-identities", "Cloud identities"),
     ("service-accounts", "Service accounts"),

@@ -64,6 +64,7 @@ def machine() -> str:
 TOFU = "https://github.com/opentofu/opentofu/releases/download/v{version}"
 TERRAFORM = "https://releases.hashicorp.com/terraform/{version}"
 PULUMI = "https://github.com/pulumi/pulumi/releases/download/v{version}"
+TERRAGRUNT = "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}"
 OPA = "https://github.com/open-policy-agent/opa/releases/download/v{version}/opa_{system}_{arch}_static"
 YAML = "https://github.com/pulumi/pulumi-yaml/releases/download/v{version}"
 
@@ -87,6 +88,16 @@ ENGINES: Mapping[str, Engine] = {
             archive=TERRAFORM + "/terraform_{version}_{system}_{arch}.zip",
             sums=TERRAFORM + "/terraform_{version}_SHA256SUMS",
             ldflags="-s -w -X github.com/hashicorp/terraform/version.Prerelease=",
+        ),
+        Engine(
+            name="terragrunt",
+            title="Terragrunt",
+            version="1.0.0",
+            package="github.com/gruntwork-io/terragrunt",
+            archive=TERRAGRUNT + "/terragrunt_{system}_{arch}.tar.gz",
+            sums=TERRAGRUNT + "/SHA256SUMS",
+            ldflags="-s -w -X github.com/gruntwork-io/go-commons/version.Version=v1.0.0",
+            probe="--version",
         ),
         Engine(
             name="pulumi",

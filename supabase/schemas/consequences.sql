@@ -490,10 +490,14 @@ begin
     if v_job.result ? 'change_digest' then
       perform private.note_plan_digest(v_job);
     end if;
+    if v_job.payload #> '{options,bring_state}' = 'true' then
+      perform private.write_change_record(v_job, v_job.module_id);
+    end if;
     if private.is_applied_next(v_job.payload, v_job.plan_summary) then
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
+    perform private.write_change_record(v_job, v_job.module_id);
     perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
@@ -503,7 +507,7 @@ begin
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id), private.write_change_record(v_job, m)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);

@@ -55,6 +55,7 @@ TOGETHER = (
     "docs/dependencies.md",
     "docs/groups.md",
     "docs/bring-in-state.md",
+    "docs/records.md",
 )
 # Modules that a page expects.
 MODULES = {
@@ -65,6 +66,7 @@ MODULES = {
     "docs/identity.md": ("platform/vpc",),
     "docs/policies.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
+    "docs/records.md": ("platform/cdn",),
     "docs/schedules.md": ("platform/vpc",),
     "docs/variables.md": ("platform/vpc",),
 }

@@ -47,6 +47,10 @@ class Workspace:
     # The version that the module's requirement chose.
     engine: FoundEngine | None = None
     work: Path = field(default_factory=Path)
+    # Of Terragrunt: the unit's folder, the engine that it names, and the one that it was wrapped around.
+    unit: Path | None = None
+    unit_engine: str = ""
+    wrapped: FoundEngine | None = None
     bound: BoundValues = field(default_factory=BoundValues)
     plan_summary: dict[str, Any] | None = None
     # As the engine made it; the file of it is a copy for hooks.

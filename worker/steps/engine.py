@@ -33,7 +33,7 @@ def use_engine(space: Workspace, engine: FoundEngine) -> None:
 async def respect_code(space: Workspace) -> None:
     """Choose another version where `required_version` in the code does not accept the chosen one."""
     module, chosen = space.spec.module, space.engine
-    if chosen is None or module.engine is EngineName.PULUMI:
+    if chosen is None or module.engine in (EngineName.PULUMI, EngineName.TERRAGRUNT):
         return
     facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
     others = [each for each in space.context.finder.versions[module.engine] if each != chosen]

@@ -1,10 +1,13 @@
-"""Releases of the runner."""
+"""The versions of the runner, under Runners."""
 
 import reflex as rx
 
+from app.frame.layout import RUNNERS, head, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
-from app.settings.components.settings_page import settings_page
-from app.settings.state.releases import ReleaseRow, ReleasesState
+from app.frame.route import Route
+from app.triggers.components.updates import updates_panel
+from app.triggers.state.updates import UpdatesState
+from app.triggers.view.releases import ReleaseRow
 from app.ui.button import quiet_button
 from app.ui.feedback import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked
@@ -33,12 +36,21 @@ COLUMNS = (
 )
 
 
-def releases() -> rx.Component:
-    """The releases page."""
+def versions() -> rx.Component:
+    """The page of versions: how runners move to them, and all that there are."""
     none = empty(
         "megaphone", "No releases yet", "CI publishes runner versions with their notes, and they show up here."
     )
     about = "Runner versions. Published by CI, newest first."
-    return settings_page(
-        "releases", resource_panel(ReleasesState, "Releases", about, COLUMNS, none, key="version", mark=unmarked)
+    return page(
+        head("Versions", "Versions of the runner, and when runners move to the newest one."),
+        place_tabs("Runners", RUNNERS, "Versions"),
+        updates_panel(),
+        resource_panel(UpdatesState, "Releases", about, COLUMNS, none, key="version", mark=unmarked),
+        title="Versions",
+        active="runners",
+        crumbs=RUNNERS[:1],
     )
+
+
+ROUTES = (Route("/dashboard/runners/versions", "Versions", versions, UpdatesState.load),)

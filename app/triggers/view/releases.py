@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypedDict
-
-import reflex as rx
+from typing import Any, TypedDict
 
 from app.frame.versions import latest, published
-from app.live.page import LivePage
-from app.project.store import Changed, OrgStore
+from app.project.store import OrgStore
 from app.ui.reader import read
 
 
@@ -24,20 +21,12 @@ class ReleaseRow(TypedDict):
     channel: str
 
 
-class ReleasesState(LivePage, rx.State):
-    """The content of the releases page."""
-
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"worker_releases", "facets"})
-
-    rows: list[ReleaseRow] = []
-
-    async def _show(self, store: OrgStore, changed: Changed) -> None:
-        releases = store.rows("worker_releases")
-        newest = latest(releases)
-        runners = (store.facets.get("counts") or {}).get("version") or {}
-        rows = [_row(row, newest, int(runners.get(str(row["version"])) or 0)) for row in published(releases)]
-        if rows != self.rows:
-            self.rows = rows
+def build_rows(store: OrgStore) -> list[ReleaseRow]:
+    """Read all published versions, with the number of runners on each."""
+    releases = store.rows("worker_releases")
+    newest = latest(releases)
+    runners = (store.facets.get("counts") or {}).get("version") or {}
+    return [_row(row, newest, int(runners.get(str(row["version"])) or 0)) for row in published(releases)]
 
 
 def _row(row: Mapping[str, Any], newest: str, runners: int) -> ReleaseRow:

@@ -10,7 +10,7 @@ from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 from cli.options import Place, Yes, given
 
-app = new_app("Policy sets: rules that plans must pass.")
+app = new_app("Attach rules that plans must pass, and override their checks.")
 Name = Annotated[str, Argument(metavar="NAME", help="The set's name.")]
 COLUMNS = ("path", "name", "level", "source", "bundle_sha256")
 ENDINGS = (".rego", ".json", ".yaml", ".yml")

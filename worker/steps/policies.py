@@ -12,13 +12,13 @@ from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.cache import has_its_checksum
 from worker.engines.policy import (
     EVALUATION_SECONDS,
-    OPA,
     QUERY,
     failed_set,
     policy_input,
     pure_capabilities,
     read_verdict,
 )
+from worker.enums import OPA
 from worker.errors import EngineKilled, JobFailed
 from worker.files.sealed import sealed
 from worker.steps.engine import provide

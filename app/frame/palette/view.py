@@ -66,32 +66,16 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
     *(
         (key, "settings-2", f"Settings › {name}", f"/dashboard/settings/{key}", "", "")
         for key, name in (
-<<<<<<< HEAD
-            ("members", "members, teams, invitations"),
-            ("roles", "roles"),
-            ("variables", "variables"),
-            ("policies", "policies"),
-            ("job-identities", "identities of jobs"),
-            ("cloud-identities", "cloud identities"),
-            ("service-accounts", "service accounts"),
-            ("git", "git repositories, webhooks, deliveries"),
-            ("triggers", "triggers: pushes, pull requests, schedules"),
-            ("notifications", "notifications"),
-            ("updates", "updates of runners"),
-            ("releases", "releases"),
-            ("audit", "audit log"),
-            ("organisation", "organisation"),
-=======
             ("organisation", "General"),
             ("members", "People: members, teams, invitations"),
             ("service-accounts", "People: service accounts"),
             ("roles", "People: roles"),
             ("git", "Connections: git repositories, webhooks, deliveries"),
+            ("policies", "policies"),
             ("job-identities", "Connections: clouds of jobs"),
             ("cloud-identities", "Connections: clouds of runners"),
             ("notifications", "Notifications"),
             ("audit", "Audit log"),
->>>>>>> main
         )
     ),
 )

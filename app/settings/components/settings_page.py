@@ -12,28 +12,12 @@ from app.ui.link import page_link
 
 # An entry's pages are its tabs; the first one opens.
 ENTRIES = (
-<<<<<<< HEAD
-    ("members", "Members"),
-    ("roles", "Roles"),
-    ("variables", "Variables"),
-    ("policies", "Policies"),
-    ("job-identities", "Job identities"),
-    ("cloud-identities", "Cloud identities"),
-    ("service-accounts", "Service accounts"),
-    ("git", "Git"),
-    ("triggers", "Triggers"),
-    ("notifications", "Notifications"),
-    ("updates", "Updates"),
-    ("releases", "Releases"),
-    ("audit", "Audit log"),
-    ("organisation", "Organisation"),
-=======
     ("General", (("organisation", "General"),)),
     ("People", (("members", "Members"), ("service-accounts", "Service accounts"), ("roles", "Roles"))),
+    ("Policies", (("policies", "Policies"),)),
     ("Connections", (("git", "Git"), ("job-identities", "Clouds of jobs"), ("cloud-identities", "Clouds of runners"))),
     ("Notifications", (("notifications", "Notifications"),)),
     ("Audit log", (("audit", "Audit log"),)),
->>>>>>> main
 )
 TITLES = {key: label for _, tabs in ENTRIES for key, label in tabs}
 HOME = "/dashboard/settings"

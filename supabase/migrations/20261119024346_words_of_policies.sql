@@ -71,3 +71,10 @@ COMMENT ON FUNCTION "private"."worker_policies"(bigint, integer) IS 'The policy 
 COMMENT ON FUNCTION "public"."override_check"(bigint, uuid, text) IS 'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
 
 COMMENT ON FUNCTION "public"."worker_policies"(bigint, integer) IS 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
+
+-- pg-delta writes no comments of a view's columns, and 20261119021339 made these views again.
+COMMENT ON COLUMN "private"."verbs"."verb" IS 'Noun and act, such as job.plan.';
+
+COMMENT ON COLUMN "private"."verbs"."least_role" IS 'This role and those above it may.';
+
+COMMENT ON COLUMN "private"."role_verbs"."verb" IS 'Noun and act, such as job.plan.';

@@ -1,5 +1,6 @@
 """Policy sets: which ones a job is checked with, what a verdict stops, and who may override it."""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -172,7 +173,7 @@ def test_override_lets_a_plan_pass_with_a_reason(world: World, org: Organization
     waiting = apply_of(world, job)
     with refused("RY409", "waits for an override: no cost tag"):
         approve(org.owner, waiting)
-    with refused("RY422", "needs a reason"):
+    with refused("RY422", "needs a reason of at most 500"):
         override(org.owner, waiting, base, "  ")
     assert override(org.owner, waiting, base, "release 1.5")["override_reason"] == "release 1.5"
     with refused("RY409", "does not wait for an override"):
@@ -213,7 +214,7 @@ def test_requester_does_not_override_where_others_approve(
     admin = four_eyes.member("admin")
     base = attach(four_eyes, "", "base", "overridable")
     job = plan(four_eyes, runner, by=admin, base="failed")
-    with refused("RY403", "You requested this job"):
+    with refused("RY403", "somebody else overrides its checks"):
         override(admin, apply_of(world, job), base)
     override(four_eyes.owner, apply_of(world, job), base)
 
@@ -268,8 +269,8 @@ def test_set_of_a_removed_group_is_not_inherited(world: World, org: Organization
         ({"files": {"a.rego": 1}}, "object of file names"),
         ({"files": "package main"}, "object of file names"),
         ({"files": {"a.rego": "x" * 1_048_577}}, "object of file names"),
-        ({"level": "soft"}, "a name, a level"),
-        ({"name": "Base!"}, "a name, a level"),
+        ({"level": "soft"}, "needs a name, a level and its files"),
+        ({"name": "Base!"}, "needs a name, a level and its files"),
         ({"kind": "x"}, "Unknown option"),
     ],
 )
@@ -279,7 +280,7 @@ def test_bad_set_is_refused(org: Organization, spec: dict[str, Any], words: str)
 
 
 def test_set_without_files_keeps_its_rules(org: Organization) -> None:
-    with refused("RY422", "its files"):
+    with refused("RY422", "needs a name, a level and its files"):
         org.owner.call("attach_policy", p_org=org.id, p_path="", p_spec={"name": "base", "level": "advisory"})
     made = attach(org, "", "base", source="policies@8c41f2e")
     spec = {"name": "base", "level": "advisory"}
@@ -290,15 +291,20 @@ def test_set_without_files_keeps_its_rules(org: Organization) -> None:
 
 
 @pytest.mark.parametrize(
-    "checks",
-    [{}, [{"id": "x", "verdict": "passed"}], [{"verdict": "fine"}], [{"messages": 1}]],
+    ("checks", "words"),
+    [
+        ({}, "Checks are a list of at most 1 MiB"),
+        ([{"messages": 1}], "Checks are a list of at most 1 MiB"),
+        ([{"id": "x", "verdict": "passed"}], "A check has the id of its set and a verdict"),
+        ([{"verdict": "fine"}], "A check has the id of its set and a verdict"),
+    ],
 )
-def test_bad_report_of_checks_is_refused(org: Organization, runner: Runner, checks: Any) -> None:
+def test_bad_report_of_checks_is_refused(org: Organization, runner: Runner, checks: Any, words: str) -> None:
     org.module("a/b")
     made = attach(org, "", "base")
     org.enqueue("a/b")
     checks = [{"id": made["id"], **each} for each in checks] if isinstance(checks, list) else checks
-    with refused("RY422"):
+    with refused("RY422", words):
         runner.call("worker_record_checks", **this(runner.claim_one()), p_checks=checks)
 
 
@@ -308,3 +314,13 @@ def test_rules_of_a_group_are_its_admins(org: Organization) -> None:
         attach(org, "a", "base", by=org.member("operator"))
     with refused("RY404"):
         attach(org, "nowhere", "base")
+
+
+def test_set_and_check_that_do_not_exist(world: World, org: Organization, runner: Runner) -> None:
+    base = attach(org, "", "base", "overridable")
+    job = plan(org, runner, base="failed")
+    org.owner.call("detach_policy", p_policy=base["id"])
+    with refused("RY404", "There is no such policy set"):
+        org.owner.call("detach_policy", p_policy=base["id"])
+    with refused("RY404", "This plan has no such check"):
+        override(org.owner, apply_of(world, job), {"id": str(uuid.uuid4())})

@@ -46,6 +46,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "cloud": ("cli.commands.cloud", "Deploy runners in a cloud, and the identities for it."),
     "shared-runners": ("cli.commands.shared_runners", "Manage the installation's own runners, from a file."),
     "accounts": ("cli.commands.accounts", "Manage service accounts, with which runners and pipelines sign in."),
+    "policies": ("cli.commands.policies", "Attach rules that plans must pass, and override their checks."),
     "identities": ("cli.commands.identities", "Let jobs sign in to a cloud without a stored key."),
     "issuer": ("cli.commands.issuer", "Export what a web server shows clouds that trust the project as an issuer."),
     "members": ("cli.commands.members", "Invite people, and choose what they can do."),

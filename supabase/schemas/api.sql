@@ -531,7 +531,7 @@ grant execute on function public.organization_makers to authenticated;
 
 create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
-comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+comment on function public.override_check is 'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
 grant execute on function public.override_check to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
@@ -1146,7 +1146,7 @@ grant execute on function public.worker_outputs_get to engine, executor, worker;
 
 create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
-comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
 grant execute on function public.worker_policies to executor, worker;
 
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb

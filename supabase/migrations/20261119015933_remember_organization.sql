@@ -104,11 +104,11 @@ CREATE INDEX last_organizations_org_id_idx ON private.last_organizations USING b
 
 COMMENT ON FUNCTION "private"."my_organizations"() IS 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 
-COMMENT ON FUNCTION "private"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+COMMENT ON FUNCTION "private"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Members.';
 
 COMMENT ON FUNCTION "public"."my_organizations"() IS 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 
-COMMENT ON FUNCTION "public"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+COMMENT ON FUNCTION "public"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Members.';
 
 COMMENT ON TABLE "private"."last_organizations" IS 'Which organisation a person opened last: a new sign-in leads there.';
 

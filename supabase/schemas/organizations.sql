@@ -187,7 +187,7 @@ begin
 end;
 $$;
 comment on function private.open_organization is
-  'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+  'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.

@@ -21,6 +21,10 @@ LAZY: dict[str, tuple[str, str]] = {
     "personal-tokens": ("cli.commands.personal_tokens", "Make tokens with which your own programs act as you."),
     "run": ("cli.commands.run", "Queue a plan, apply, destroy, drift check or output, and follow it."),
     "jobs": ("cli.commands.jobs", "List, show, follow, approve, cancel and retry jobs."),
+    "record": (
+        "cli.commands.record",
+        "Download the signed records of changes, and verify them with public keys alone.",
+    ),
     "events": ("cli.commands.events", "Search what happened to runners and jobs."),
     "modules": ("cli.commands.modules", "List, create and change modules; read their files and outputs."),
     "groups": ("cli.commands.groups", "List groups of modules; plan, apply or destroy all of one in order."),
@@ -65,7 +69,6 @@ LAZY: dict[str, tuple[str, str]] = {
     "reset": ("cli.commands.local", "Delete the embedded database, secrets and logs."),
     "dashboard": ("cli.commands.local", "Serve the dashboard alone, for the project that SUPABASE_URL names."),
     "engines": ("cli.commands.engines", "Find, fetch or build engine binaries."),
-    "docs": ("cli.commands.docs", "Write the documentation pages that are generated from the code and the database."),
 }
 # The command with which each section of the help begins.
 SECTIONS = {
@@ -79,7 +82,7 @@ SECTIONS = {
     "installation": "The installation",
     "doctor": "This machine",
     "up": "The embedded stack",
-    "engines": "Builds and documentation",
+    "engines": "Builds",
 }
 CODES = "Exit codes: " + " · ".join(f"{code.value} {text}" for code, text in EXPLANATIONS.items())
 

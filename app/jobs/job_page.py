@@ -15,6 +15,7 @@ from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
+from app.jobs.components.record import record
 from app.jobs.components.review import comments, decision_bar, planned_from
 from app.jobs.components.stages import stage_line
 from app.jobs.components.why import Enable, why_panel
@@ -129,6 +130,7 @@ def _job(on_enable: Enable) -> rx.Component:
                 comments(),
                 outputs(),
                 state(),
+                record(),
                 given_variables(),
                 events(),
                 class_name="ry-stack",

@@ -8,7 +8,7 @@ from typer import Argument, Option
 from cli.client.profiles import profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import Usage
-from cli.options import Yes, given, one_of
+from cli.options import TimeLimits, Yes, given, limits_of, one_of
 from cli.output import say
 
 app = new_app("Your organisations.")
@@ -41,11 +41,14 @@ def update(
     own_approvals: Annotated[
         bool | None, Option("--own-approvals/--no-own-approvals", help="Whether people may approve their own jobs.")
     ] = None,
+    time_limits: TimeLimits = None,
 ) -> None:
-    """Rename the organisation, change how long logs are kept, or whether people may approve their own jobs."""
-    wanted = given(name=name, log_retention_days=log_retention_days, can_approve_own_jobs=own_approvals)
+    """Rename the organisation, change how long logs are kept and jobs may take, or whether people may approve their own jobs."""
+    wanted = given(
+        name=name, log_retention_days=log_retention_days, can_approve_own_jobs=own_approvals, time_limits=limits_of(time_limits)
+    )  # fmt: skip
     if not wanted:
-        raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
+        raise Usage("Nothing to change.", "Give --name, --log-retention-days, --own-approvals or --time-limits.")
     here.do("update_organization", "{slug}  {name}  logs {log_retention_days} days", org=here.org.id, **wanted)
 
 

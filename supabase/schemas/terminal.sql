@@ -9,6 +9,7 @@ create function private.terminal_workspace(p_module public.modules) returns json
 language sql stable set search_path = '' as $$
   select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
     'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
+    'has_code', p_module.source <> '{"files": {}}',
     'has_state', exists (select from private.states as s where s.module_id = p_module.id),
     'lock', (select jsonb_build_object('label', l.user_label, 'reason', l.reason) from public.module_locks as l
       where l.module_id = p_module.id),

@@ -191,7 +191,7 @@ def test_members_may_leave_and_see_nothing_afterwards(org: Organization) -> None
 def test_settings_are_the_owners(org: Organization) -> None:
     with refused("RY403"):
         org.member("admin").call("update_organization", p_org=org.id, p_log_retention_days=7)
-    with refused("RY422", "The name or the retention is not valid."):
+    with refused("RY422", "The name, the retention or a time limit is not valid."):
         org.owner.call("update_organization", p_org=org.id, p_log_retention_days=0)
     changed = org.owner.call("update_organization", p_org=org.id, p_name="New name", p_log_retention_days=7)
     assert (changed["name"], changed["log_retention_days"]) == ("New name", 7)

@@ -196,6 +196,9 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   const module = String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, "");
   const row = await byId(caller, module);
   const upload = String(relationships["configuration-version"]?.data?.id ?? "").replace(/^cv-/, "");
+  if (!upload && !row.has_code) {
+    refuse(422, "A run of this workspace needs a configuration version: the module has no code here.", "Upload the code, then create the run.");
+  }
   const options = Object.fromEntries(
     Object.entries(OPTIONS).filter(([name]) => ![undefined, null, false, ""].includes(attributes[name]))
       .map(([name, option]) => [option, attributes[name]]),

@@ -1,14 +1,13 @@
-"""Reference pages that are read off the database itself: `runyard docs reference DATABASE_URL` writes them."""
+"""Reference pages that are read off the database itself: `python -m scripts.database_pages DATABASE_URL` writes them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from cli.folders import PROJECT
-
-FOLDER = PROJECT / "docs" / "reference"
-GENERATED = "<!-- Written by `runyard docs reference`; a test compares it with the database. -->"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+GENERATED = "<!-- Written by `python -m scripts.database_pages`; a test compares it with the database. -->"
 CLIENTS = ("anon", "authenticated", "worker", "executor", "engine", "service_role")
 
 STATUSES = """# Job statuses
@@ -122,8 +121,12 @@ group by p.oid, p.proname order by p.proname
 PAGES = {"statuses.md": status_page, "permissions.md": permission_page}
 
 
-def write(database_url: str, folder: Path = FOLDER) -> None:
+def write(database_url: str) -> None:
     """Write every page."""
     with psycopg.connect(database_url) as connection:
         for name, make in PAGES.items():
-            (folder / name).write_text(make(connection))
+            (FOLDER / name).write_text(make(connection))
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])

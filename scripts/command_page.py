@@ -1,16 +1,18 @@
-"""The client commands, with the page that does the same and the public functions behind both."""
+"""The client commands, with the page that does the same and the public functions behind both: `python -m scripts.command_page`."""
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
 from cli.main import LAZY
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"
 HEAD = """# Pages, commands, functions
 
-<!-- Written by `runyard docs commands`; a test compares it with the program and the database. -->
+<!-- Written by `python -m scripts.command_page`; a test compares it with the program and the database. -->
 
 Whatever a page does, a command does through the same public function of the database, with the same roles and refusals.
 
@@ -69,6 +71,7 @@ REASONS: dict[str, str] = {
     "open_organization": "the dashboard notes where a person was last; a command's profile names its organisation",
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
+    **dict.fromkeys(("has_unsigned_records", "lease_records", "sign_record"), "the edge functions that sign records call it"),
 }  # fmt: skip
 
 
@@ -107,3 +110,7 @@ def page() -> str:
 
 def _functions(calls: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in calls) or "reads rows"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -26,7 +26,7 @@ class LeadOnState(LivePage, rx.State):
     async def _open(self) -> rx.event.EventSpec:
         who, url = await self._who(), self.router.url
         await who._begin()
-        query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"})
+        query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"}, safe="/")
         old = url.path.rstrip("/")
         path = within(who.org_slug, MOVED.get(old, old))
         return rx.redirect(path + (f"?{query}" if query else ""), replace=True)

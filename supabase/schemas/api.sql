@@ -511,7 +511,7 @@ grant execute on function public.my_verbs to authenticated;
 
 create function public.open_organization(p_org uuid) returns void
 language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
-comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb

@@ -43,6 +43,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "members": ("cli.commands.members", "People with access, and what they can do."),
     "access": ("cli.commands.access", "Who may do what at a group or module: list, grant, revoke, explain."),
     "teams": ("cli.commands.teams", "Teams: members that get roles together."),
+    "sign-in": ("cli.commands.sign_in", "Signing in with the company's account: provider, domains, groups."),
     "roles": ("cli.commands.roles", "Roles: what each may do, and your own."),
     "orgs": ("cli.commands.orgs", "Your organisations."),
     "maintenance": ("cli.commands.maintenance", "Keep jobs waiting for a while."),

@@ -10,6 +10,7 @@ from app.settings.components.organisation import organisation
 from app.settings.components.releases import releases
 from app.settings.components.roles import roles
 from app.settings.components.service_accounts import accounts
+from app.settings.components.sign_in import sign_in
 from app.settings.components.triggers import git, notifications, triggers, updates
 from app.settings.components.variables import variables
 from app.settings.state.account import AccountState
@@ -21,6 +22,7 @@ from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
 from app.settings.state.roles import RolesState
 from app.settings.state.service_accounts import AccountsState
+from app.settings.state.sign_in import SignInState
 from app.triggers.state.git import GitState
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.triggers import TriggersState
@@ -34,6 +36,7 @@ ROUTES = (
     Route(HOME, "Settings", members, MembersState.load),
     Route(f"{HOME}/members", "Members", members, MembersState.load),
     Route(f"{HOME}/roles", "Roles", roles, RolesState.load),
+    Route(f"{HOME}/sign-in", "Sign-in", sign_in, SignInState.load),
     Route(f"{HOME}/variables", "Variables", variables, VariablesState.load),
     Route(f"{HOME}/job-identities", "Job identities", job_identities, JobIdentitiesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),

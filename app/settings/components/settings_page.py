@@ -12,6 +12,7 @@ from app.ui.feedback import empty
 ENTRIES = (
     ("members", "Members"),
     ("roles", "Roles"),
+    ("sign-in", "Sign-in"),
     ("variables", "Variables"),
     ("job-identities", "Job identities"),
     ("cloud-identities", "Cloud identities"),

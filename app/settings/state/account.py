@@ -23,9 +23,12 @@ class AccountState(LivePage, rx.State):
 
     asking: str = ""
     error: str = ""
+    provider: str = ""
 
     async def _prepare(self, session: BrowserSession) -> None:
         self.asking = self.error = ""
+        found = await runtime().authorized.invoke(session, "sign-in", {"email": session.email})
+        self.provider = str(found.get("name") or "")
         await (await self.get_state(TwoStepsState))._load(session)
         await (await self.get_state(SessionsState))._load()
         await (await self.get_state(PersonalTokensState))._load()

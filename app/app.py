@@ -23,6 +23,7 @@ from app.http.origins import with_origin_advice
 from app.jobs import job_page
 from app.jobs import page as jobs
 from app.jobs import routes as job_routes
+from app.live import lead_on
 from app.live.fan_out import fan_out, watch_contact
 from app.live.members import check_members
 from app.modules import graph_page
@@ -32,7 +33,7 @@ from app.move_in import page as move_in_page
 from app.move_in import routes as move_in_routes
 from app.project.runtime import runtime
 from app.runners import page as runners
-from app.runners import runner_page
+from app.runners import runner_page, versions_page
 from app.runners.components.dialogs import confirmations
 from app.runners.state.actions import RunnerActionState
 from app.settings import page as settings
@@ -43,6 +44,8 @@ from app.sign_in import routes as sign_in_routes
 from app.triggers import change_page
 from app.triggers import page as reviews
 from app.triggers import routes as git_routes
+from app.ui.link import INSIDE, ROUTE
+from app.variables import page as variables
 
 # The routes that the browser uses without the websocket.
 API = (
@@ -57,16 +60,18 @@ API = (
 )
 # A feature's rules come after those of the kit and the frame, so that they win.
 STYLES = ("tokens", "ui", "frame", "sign_in", "jobs", "log", "modules", "runners", "triggers", "settings", "figures")
-OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
+OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES, *lead_on.ROUTES)
 FRAMED = (
     *runners.ROUTES,
     *runner_page.ROUTES,
+    *versions_page.ROUTES,
     *jobs.ROUTES,
     *job_page.routes(RunnerActionState.enable),  # type: ignore[arg-type]
     *modules.ROUTES,
     *graph_page.ROUTES,
     *change_page.ROUTES,
     *reviews.ROUTES,
+    *variables.ROUTES,
     *move_in_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
@@ -99,7 +104,7 @@ def _head() -> list[rx.Component]:
 def _loads(route: Route) -> Any:
     """Return the events that open a page; behind the sign-in they first close dialogs of another page or of before a reload."""
     own = route.on_load if isinstance(route.on_load, list) else [route.on_load]
-    is_framed = route.path.startswith("/dashboard")
+    is_framed = route.path.startswith(INSIDE)
     left = [PaletteState.leave, ReleaseNotesState.leave, RunnerActionState.leave]
     return [*left, *own] if is_framed else route.on_load
 
@@ -136,4 +141,5 @@ app.register_lifespan_task(check_members, app=app)
 app.register_lifespan_task(watch_contact)
 for route in PAGES:
     build = partial(_framed, route) if route in FRAMED else route.build
-    app.add_page(build, route=route.path, title=f"{route.title} · Runyard", on_load=_loads(route))
+    path = route.path.replace(INSIDE, ROUTE) if route in FRAMED else route.path
+    app.add_page(build, route=path, title=f"{route.title} · Runyard", on_load=_loads(route))

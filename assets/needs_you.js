@@ -14,7 +14,7 @@
   function say(now) {
     const words = now === 1 ? "1 job waits for a decision" : `${now} jobs wait for a decision`;
     const shown = new Notification("Runyard", { body: words, tag: "runyard-needs-you", icon: "/mark.svg" });
-    shown.onclick = () => { window.focus(); window.location.assign("/dashboard/jobs?view=needs"); };
+    shown.onclick = () => { window.focus(); window.location.assign(window.runyard.at("/dashboard/jobs?view=needs")); };
   }
   function check() {
     if (!document.querySelector(".ry-side")) return;

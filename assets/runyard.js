@@ -226,7 +226,11 @@
     if (el && el.isConnected) setTimeout(() => el.focus(), 60);
   }
 
+  /* The code calls a page /dashboard/jobs/7; the address names the organisation of the tab: /o/platform/jobs/7. */
+  const here = (path) => path.replace(/^\/dashboard(?=[/?]|$)/, (/^\/o\/[^/]+/.exec(window.location.pathname) || ["/dashboard"])[0]);
+
   window.runyard = {
+    at: here,
     now,
     post,
     write,
@@ -238,7 +242,7 @@
     forget: (owner) => { secrets.delete(owner); repaint(); },
     signInAgain: () => {
       // Told twice, the second time on the sign-in page: loading it again would empty what was typed.
-      if (!/^\/(dashboard|device|welcome)(\/|$)/.test(window.location.pathname)) return;
+      if (!/^\/(dashboard|o|device|welcome)(\/|$)/.test(window.location.pathname)) return;
       const here = window.location.pathname + window.location.search;
       window.location.assign(`/login?ended=1&next=${encodeURIComponent(here)}`);
     },
@@ -273,12 +277,16 @@
     return row ? press(`[aria-expanded="${state}"]`, row) : false;
   }
   function onKey(key, row) {
-    if (isGo && Date.now() - isGo < 1200) { isGo = 0; return pages[key] ? press(`a[href^="/dashboard/${pages[key]}"]`) : false; }
+    if (isGo && Date.now() - isGo < 1200) { isGo = 0; return pages[key] ? press(`a.ry-nav[href="${here(`/dashboard/${pages[key]}`)}"]`) : false; }
     switch (key) {
       case "g": isGo = Date.now(); return true;
       case "/": { const el = document.querySelector("[data-search]"); if (el) { el.focus(); el.select(); } return Boolean(el); }
       case "?": document.getElementById("ry-help")?.showModal(); return true;
       case "n": document.querySelector("[data-key=n]")?.focus(); return press("[data-key=n]");
+      // The decision: c never presses, because what it confirms cannot be taken back; d asks first.
+      case "c": { const el = document.querySelector("[data-needed], [data-testid=confirm]:enabled"); el?.focus(); return Boolean(el); }
+      case "d": return press("[data-testid=discard]");
+      case "u": return press("[data-key=needed]");
       case "j": case "ArrowDown": return row || key === "j" ? move(1) : false;
       case "k": case "ArrowUp": return row || key === "k" ? move(-1) : false;
       case "Enter": return document.activeElement === row ? open(row) : false;

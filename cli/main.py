@@ -17,41 +17,48 @@ LAZY: dict[str, tuple[str, str]] = {
     "confirm-login": ("cli.commands.login", "Confirm the code of a program that signs in on another machine."),
     "logout": ("cli.commands.login", "End a login, here and at the project."),
     "whoami": ("cli.commands.login", "Show who is signed in, where, and with which roles."),
-    "profiles": ("cli.commands.profiles", "Logins to several projects: list them, choose one."),
+    "profiles": ("cli.commands.profiles", "List logins to several projects, and choose one."),
+    "personal-tokens": ("cli.commands.personal_tokens", "Make tokens with which your own programs act as you."),
     "run": ("cli.commands.run", "Queue a plan, apply, destroy, drift check or output, and follow it."),
     "jobs": ("cli.commands.jobs", "List, show, follow, approve, cancel and retry jobs."),
-    "events": ("cli.commands.events", "What happened to runners and jobs, searched."),
-    "modules": ("cli.commands.modules", "Modules, their files and outputs."),
-    "state": ("cli.commands.state", "The state of a module: import, read and export it."),
-    "groups": ("cli.commands.groups", "The groups of modules; plan, apply or destroy all of one in order."),
-    "dependencies": ("cli.commands.dependencies", "Which module depends on which, and what it takes of it."),
+    "record": (
+        "cli.commands.record",
+        "Download the signed records of changes, and verify them with public keys alone.",
+    ),
+    "events": ("cli.commands.events", "Search what happened to runners and jobs."),
+    "modules": ("cli.commands.modules", "List, create and change modules; read their files and outputs."),
+    "groups": ("cli.commands.groups", "List groups of modules; plan, apply or destroy all of one in order."),
+    "state": ("cli.commands.state", "Import, read and export the state of a module."),
+    "variables": ("cli.commands.variables", "Set the inputs, environment and files of jobs."),
+    "dependencies": ("cli.commands.dependencies", "Say which module depends on which, and what it takes of it."),
     "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree."),
-    "git": ("cli.commands.git_pulls", "Repositories whose pushes plan modules."),
-    "schedules": ("cli.commands.schedules", "Jobs that start on a schedule."),
-    "triggers": ("cli.commands.triggers", "Pushes, pull requests and schedules that start jobs."),
-    "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
+    "git": ("cli.commands.git_pulls", "Connect repositories whose pushes plan modules."),
+    "schedules": ("cli.commands.schedules", "Start jobs on a schedule."),
+    "triggers": ("cli.commands.triggers", "List the pushes, pull requests and schedules that start jobs."),
+    "notifications": (
+        "cli.commands.notifications",
+        "Choose which events go where, and see what became of each message.",
+    ),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),
-    "tokens": ("cli.commands.tokens", "The tokens of a runner."),
-    "personal-tokens": ("cli.commands.personal_tokens", "Tokens with which your own programs act as you."),
-    "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
-    "identities": ("cli.commands.identities", "Identities of jobs in a cloud, without a stored key."),
-    "issuer": ("cli.commands.issuer", "The project as an OIDC issuer that clouds trust."),
-    "releases": ("cli.commands.releases", "Published versions of the runner."),
-    "variables": ("cli.commands.variables", "Inputs, environment and files of jobs."),
-    "rollouts": ("cli.commands.rollouts", "Updating the outdated runners in waves."),
-    "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),
-    "members": ("cli.commands.members", "People with access, and what they can do."),
-    "access": ("cli.commands.access", "Who may do what at a group or module: list, grant, revoke, explain."),
-    "teams": ("cli.commands.teams", "Teams: members that get roles together."),
-    "sign-in": ("cli.commands.sign_in", "Signing in with the company's account: provider, domains, groups."),
-    "roles": ("cli.commands.roles", "Roles: what each may do, and your own."),
-    "orgs": ("cli.commands.orgs", "Your organisations."),
+    "tokens": ("cli.commands.tokens", "Issue and revoke the tokens of a runner."),
+    "releases": ("cli.commands.releases", "List the published versions of the runner."),
+    "rollouts": ("cli.commands.rollouts", "Update outdated runners in waves."),
+    "cloud": ("cli.commands.cloud", "Deploy runners in a cloud, and the identities for it."),
+    "shared-runners": ("cli.commands.shared_runners", "Manage the installation's own runners, from a file."),
+    "accounts": ("cli.commands.accounts", "Manage service accounts, with which runners and pipelines sign in."),
+    "identities": ("cli.commands.identities", "Let jobs sign in to a cloud without a stored key."),
+    "issuer": ("cli.commands.issuer", "Export what a web server shows clouds that trust the project as an issuer."),
+    "members": ("cli.commands.members", "Invite people, and choose what they can do."),
+    "teams": ("cli.commands.teams", "Make teams, whose members get roles together."),
+    "sign-in": ("cli.commands.sign_in", "Let people sign in with the company's account, and fill teams by its groups."),
+    "roles": ("cli.commands.roles", "List roles and what each may do, and make your own."),
+    "access": ("cli.commands.access", "Say who may do what at a group or module: list, grant, revoke, explain."),
+    "orgs": ("cli.commands.orgs", "List, create and change your organisations."),
     "maintenance": ("cli.commands.maintenance", "Keep jobs waiting for a while."),
-    "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
-    "installation": ("cli.commands.installation", "The whole installation, for its operator."),
+    "installation": ("cli.commands.installation", "Look after the whole installation, as its operator."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),
-    "mcp": ("cli.commands.mcp", "Serve an agent that looks and plans for you (Model Context Protocol)."),
     "open": ("cli.commands.browse", "Open a job, module or runner in the browser."),
+    "mcp": ("cli.commands.mcp", "Serve an agent that looks and plans for you (Model Context Protocol)."),
     "up": ("cli.commands.local", "Start the embedded stack with the dashboard; Ctrl-C stops it."),
     "down": ("cli.commands.local", "Stop what `up` started, from any terminal."),
     "status": ("cli.commands.local", "Show addresses, keys and the health of each part."),
@@ -62,8 +69,21 @@ LAZY: dict[str, tuple[str, str]] = {
     "restore": ("cli.commands.backup", "Restore the embedded stack from a backup into an empty state folder."),
     "reset": ("cli.commands.local", "Delete the embedded database, secrets and logs."),
     "dashboard": ("cli.commands.local", "Serve the dashboard alone, for the project that SUPABASE_URL names."),
-    "engines": ("cli.commands.engines", "Engine binaries: found, fetched or built."),
-    "docs": ("cli.commands.docs", "Write the documentation pages that are generated from the code and the database."),
+    "engines": ("cli.commands.engines", "Find, fetch or build engine binaries."),
+}
+# The command with which each section of the help begins.
+SECTIONS = {
+    "login": "Your login",
+    "run": "Jobs",
+    "modules": "Modules and groups",
+    "git": "What starts jobs, and what tells you",
+    "runners": "Runners",
+    "accounts": "Identities and secrets",
+    "members": "People and organisations",
+    "installation": "The installation",
+    "doctor": "This machine",
+    "up": "The embedded stack",
+    "engines": "Builds",
 }
 CODES = "Exit codes: " + " · ".join(f"{code.value} {text}" for code, text in EXPLANATIONS.items())
 
@@ -81,8 +101,14 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in LAZY.items()])
+        found: dict[str, list[tuple[str, str]]] = {}
+        section = ""
+        for name, (_, text) in LAZY.items():
+            section = SECTIONS.get(name, section)
+            found.setdefault(section, []).append((name, text))
+        for title, commands in found.items():
+            with formatter.section(title):
+                formatter.write_dl(commands)
 
 
 start_light()

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.errors import NotFound, Usage
+from wire.spans import read_time_limits
 
 Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 ModuleName = Annotated[str, Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
@@ -16,6 +17,18 @@ OnlyRunner = Annotated[str | None, Option("--runner", help="Only this runner may
 Wait = Annotated[bool, Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
 Place = Annotated[str, Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
 AnyPath = Annotated[str, Argument(metavar="PATH", help="A module or group; all modules without.")]
+
+TimeLimits = Annotated[
+    str | None, Option("--time-limits", help="Such as plan=1h,apply=4h,hook=60s; together they replace the present ones.")
+]  # fmt: skip
+
+
+def limits_of(text: str | None) -> dict[str, int] | None:
+    """Read time limits that were given."""
+    try:
+        return None if text is None else read_time_limits(text)
+    except ValueError as error:
+        raise Usage(str(error)) from error
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -33,14 +33,15 @@ PATHS = {
     "group": "/dashboard/modules?path=platform",
     "figures": "/dashboard/figures",
     "events": "/dashboard/events",
+    "schedules": "/dashboard/jobs/schedules",
+    "versions": "/dashboard/runners/versions",
     "account": "/dashboard/account",
     "palette": "/dashboard/runners",
     "add-runner": "/dashboard/runners",
     **{
         name: f"/dashboard/settings/{name}"
         for name in (
-            "members", "cloud-identities", "service-accounts", "git", "triggers", "notifications", "updates",
-            "releases", "audit", "organisation",
+            "members", "cloud-identities", "service-accounts", "git", "notifications", "audit", "organisation",
         )
     },
 }  # fmt: skip
@@ -125,7 +126,7 @@ def opener(browser: Browser, url: str, password: str) -> Callable[[tuple[int, in
     page.fill("input[type=email]", DEMO_EMAIL)
     page.fill("input[type=password]", password)
     page.keyboard.press("Enter")
-    page.wait_for_url("**/dashboard/**")
+    page.wait_for_url("**/o/**")
     cookies = context.cookies()
 
     def signed_in(size: tuple[int, int], scheme: Any) -> Page:

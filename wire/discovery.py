@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from wire.hcl_blocks import code_files, parse, read_facts
+from wire.hcl_blocks import code_files, read_facts
+from wire.terragrunt import Unit, is_outside, read_layout
 
 LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
 PULUMI_FILES = ("Pulumi.yaml", "Pulumi.yml")
 PULUMI_BACKEND = re.compile(r"^backend:\s*\n(?:[ \t]+.*\n)*?[ \t]+url:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
-TERRAGRUNT_FILES = ("terragrunt.hcl", "terragrunt.stack.hcl", "root.hcl")
-TERRAGRUNT = "Terragrunt is not supported yet. Import the folders of plain code that its units call, with their inputs."
+NO_CODE = "It names no source, and there is no code beside it."
+OUTSIDE = "It depends on a folder that is not in the repository: {}."
 # Files in which people write down the engine that they use.
 ENGINE_FILES = {".opentofu-version": "tofu", ".terraform-version": "terraform"}
 REGISTRIES = {"registry.opentofu.org/": "tofu", "registry.terraform.io/": "terraform"}
@@ -33,6 +35,8 @@ class Root:
     sources: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
     problem: str = ""
+    # What it depends on, as Terragrunt's files tell: folders, and for each the outputs that become inputs.
+    reads: tuple[dict[str, Any], ...] = ()
 
     @property
     def leads_outside(self) -> bool:
@@ -44,10 +48,14 @@ class Root:
 
 def find_roots(top: Path, engine: str | None = None) -> list[Root]:
     """Every root below a folder: code that names a backend, or that no other folder calls."""
-    folders = sorted(_folders(top))
-    found = [root for folder in folders if (root := _read(top, folder, engine))]
+    layout = read_layout(top)
+    units = [_unit(top, layout.unit(folder)) for folder in layout.units()]
+    templates = {source for _, source in layout.generated.values()}
+    folders = sorted({*_folders(top)} - templates - {each.folder for each in units})
+    found = [*units, *(root for folder in folders if (root := _read(top, folder, engine)))]
     called = {_joined(each.folder, source) for each in found for source in _near(each.sources)}
-    return [each for each in found if each.backend or each.problem or each.folder not in called]
+    roots = [each for each in found if each in units or each.backend or each.folder not in called]
+    return sorted(roots, key=lambda root: root.folder)
 
 
 def only_folder(top: Path) -> Path:
@@ -92,13 +100,6 @@ def _folders(top: Path) -> Iterator[str]:
 
 def _read(top: Path, folder: str, engine: str | None) -> Root | None:
     place = top / folder
-    if units := [place / name for name in TERRAGRUNT_FILES if (place / name).is_file()]:
-        sources = tuple(
-            block.texts.get("source", "")
-            for unit in units
-            for block in parse(unit.name, unit.read_text(errors="replace"))
-        )
-        return Root(folder, "terragrunt", sources=sources, problem=TERRAGRUNT)
     if project := next((place / name for name in PULUMI_FILES if (place / name).is_file()), None):
         url = PULUMI_BACKEND.search(project.read_text(encoding="utf-8", errors="replace"))
         stacks = sorted(each.name.split(".")[1] for each in place.glob("Pulumi.*.y*ml"))
@@ -108,6 +109,20 @@ def _read(top: Path, folder: str, engine: str | None) -> Root | None:
     chosen = engine or _engine_of(top, place)
     facts = read_facts(place, is_tofu=chosen == "tofu")
     return Root(folder, chosen, facts.backend, facts.required_version, facts.sources, facts.workspaces)
+
+
+def _unit(top: Path, unit: Unit) -> Root:
+    """A unit with what it is made of; each folder is named from the unit's, as sources are."""
+    outside = [each for each in (*unit.producers, *unit.includes) if is_outside(each)]
+    place = top / unit.folder
+    has_code = unit.has_source or not place.is_dir() or bool(code_files(place, is_tofu=True))
+    problem = OUTSIDE.format(outside[0]) if outside else "" if has_code else NO_CODE
+    near = {each for each in (unit.source, *unit.includes, *unit.producers) if each}
+    return Root(
+        unit.folder, "terragrunt", unit.backend, unit.version, problem=problem,
+        sources=tuple(sorted(f"./{os.path.relpath(f'/{each}', f'/{unit.folder}')}" for each in near - {*outside})),
+        reads=tuple({"folder": each, "bindings": bound} for each, bound in unit.producers.items()),
+    )  # fmt: skip
 
 
 def _engine_of(top: Path, place: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 STATE_FILE = "terraform.tfstate"
 WORKSPACES_FOLDER = "terraform.tfstate.d"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<skip>[^\S\n]+|\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
     |<<-?(?P<heredoc>[\w-]+)[^\n]*\n.*?(?:^[ \t]*(?P=heredoc)[ \t]*$|\Z)
     |(?P<word>[A-Za-z_][\w-]*)|(?P<quote>")|(?P<sign>.)""",
@@ -132,7 +132,7 @@ def parse(name: str, text: str) -> list[Block]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     place = 0
-    while found := _TOKEN.match(text, place):
+    while found := TOKEN.match(text, place):
         place = found.end()
         kind = found.lastgroup or "sign"
         if kind == "quote":
@@ -148,13 +148,14 @@ def string_end(text: str, place: int) -> int:
         if text.startswith(("$${", "%%{"), place):
             place += 3
         elif text.startswith(("${", "%{"), place):
-            place = _template_end(text, place + 2)
+            place = template_end(text, place + 2)
         else:
             place += 2 if text[place] == "\\" else 1
     return place + 1
 
 
-def _template_end(text: str, place: int) -> int:
+def template_end(text: str, place: int) -> int:
+    """The place after the brace that closes a template."""
     depth = 1
     while place < len(text) and depth:
         if text[place] == '"':

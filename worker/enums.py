@@ -68,6 +68,7 @@ class EngineName(StrEnum):
     TOFU = "tofu"
     TERRAFORM = "terraform"
     PULUMI = "pulumi"
+    TERRAGRUNT = "terragrunt"
 
 
 class SourceKind(StrEnum):
@@ -112,6 +113,7 @@ LIFECYCLE_TYPES = frozenset(
 # These carry no module in their payload.
 MODULELESS_TYPES = LIFECYCLE_TYPES | {JobType.RESOLVE}
 # The others read the state, and neither lock nor write it.
+LOOKING_TYPES = frozenset({JobType.PLAN, JobType.DRIFT, JobType.OUTPUT, JobType.RESOLVE})
 WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY, JobType.STATE})
 
 

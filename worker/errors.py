@@ -76,5 +76,9 @@ class JobCancelled(WorkerError):
     """Someone asked for the job to stop, and it has stopped."""
 
 
+class JobTimedOut(WorkerError):
+    """The job took longer than it may, and has stopped."""
+
+
 class JobInterrupted(WorkerError):
     """The runner itself is leaving or has lost its lease, and the job had to stop."""

@@ -11,6 +11,7 @@ from app.ui.button import act_button
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Act, Column, removal, row_menu, rows_table
 
@@ -30,7 +31,7 @@ def _who(row: rx.Var[AccessRow]) -> rx.Component:
 
 def _from(row: rx.Var[AccessRow]) -> rx.Component:
     path = row["path"].to(str)
-    link = rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks")
+    link = page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks")
     return rx.cond(row["is_here"], "Here", rx.cond(path == "", "The organisation", link))
 
 
@@ -57,7 +58,7 @@ def access_panel() -> rx.Component:
     give = rx.button(
         icon("user-plus"), "Give access", on_click=State.add, size="1", variant="surface", color_scheme="gray"
     )
-    more = rx.el.div(rx.link(State.more, " more members", href=MEMBERS, class_name="ry-a"), class_name="ry-foot num")
+    more = rx.el.div(page_link(State.more, " more members", href=MEMBERS, class_name="ry-a"), class_name="ry-foot num")
     adds_up = rx.el.span(
         "Roles add up from the organisation down to here. Nothing below takes one away.", class_name="grow"
     )

@@ -6,13 +6,14 @@ import reflex as rx
 
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
-from app.frame.layout import head, page
+from app.frame.layout import FIGURES, head, page, place_tabs
 from app.frame.route import Route
 from app.ui.button import plain_button, small_button
 from app.ui.choice import choice, dropdown, segments
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import or_problem
 from app.ui.table import cell, heads, search_box, show_all, table, turns
 
@@ -73,7 +74,7 @@ def _files() -> rx.Component:
 
 
 def _link(text: Any, href: Any) -> rx.Component:
-    return rx.cond(text != "", rx.cond(href != "", rx.link(text, href=href.to(str)), text), "–")
+    return rx.cond(text != "", rx.cond(href != "", page_link(text, href=href.to(str)), text), "–")
 
 
 def _row(event: rx.Var[EventRow]) -> rx.Component:
@@ -123,11 +124,12 @@ def events() -> rx.Component:
     """The events page."""
     return page(
         head("Events", "What happened to runners and jobs, and why.", _files()),
+        place_tabs("Figures", FIGURES, "Events"),
         _bar(),
         _panel(),
         title="Events",
-        active="runners",
-        crumbs=[("Runners", "/dashboard/runners")],
+        active="figures",
+        crumbs=FIGURES[:1],
     )
 
 

@@ -45,7 +45,7 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     kind = request.path_params["format"]
     if kind not in FORMATS:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
-    asked = {"p_org": org_of(session), **wanted(request)}
+    asked = {"p_org": await org_of(runtime, session, request), **wanted(request)}
     # New events would push others from one page to the next.
     asked["p_filters"] = {"until": datetime.now(UTC).isoformat(), **asked["p_filters"]}
     read = partial(_page, runtime, session, asked)

@@ -5,7 +5,7 @@ import reflex as rx
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
 from app.figures.view.figures import RANGES
-from app.frame.layout import head, page
+from app.frame.layout import FIGURES, head, page, place_tabs
 from app.frame.route import Route
 from app.ui.button import link_button
 from app.ui.elements import DOWNLOAD
@@ -52,6 +52,7 @@ def figures() -> rx.Component:
     """The figures page."""
     return page(
         head("Figures", "How long jobs wait, how busy runners are, and how jobs end.", _csv()),
+        place_tabs("Figures", FIGURES, "Figures"),
         _spans(),
         _body(),
         title="Figures",

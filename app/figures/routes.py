@@ -22,7 +22,7 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     hours = request.query_params.get("hours", "24")
     if not hours.isascii() or not hours.isdigit() or len(hours) > 4:
         raise BadQuery
-    org = org_of(session)
+    org = await org_of(runtime, session, request)
     answer = await runtime.authorized.rpc(session, "fleet_figures", {"p_org": org, "p_hours": int(hours)})
     headers = {"Content-Disposition": 'attachment; filename="runyard-figures.csv"'}
     text = csv_file.header(COLUMNS) + csv_file.lines(COLUMNS, answer["points"])

@@ -12,11 +12,12 @@ from app.frame.session import SessionState
 from app.frame.sidebar import bottom_tabs, sidebar, small_menu
 from app.ui.button import act_button, plain_button
 from app.ui.icons import icon
+from app.ui.link import at, page_link
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
     # A link without a name, until the name is known, would be one that nobody can read.
-    link = rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
+    link = rx.fragment(rx.el.a(label, href=at(href), class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
     return rx.cond(label != "", link) if isinstance(label, rx.Var) else link
 
 
@@ -107,3 +108,33 @@ def head(
 def panel(*children: rx.Component, **props: object) -> rx.Component:
     """A white panel."""
     return rx.el.section(*children, class_name="ry-panel", **props)
+
+
+# The pages of one place: each has an address of its own, and the first one opens with the menu's entry.
+RUNNERS = (("Runners", "/dashboard/runners"), ("Versions", "/dashboard/runners/versions"))
+JOBS = (("Jobs", "/dashboard/jobs"), ("Schedules", "/dashboard/jobs/schedules"))
+FIGURES = (("Figures", "/dashboard/figures"), ("Events", "/dashboard/events"))
+OF_GROUP = ("Overview", "Variables", "Runners", "Access")
+OF_MODULE = ("Overview", "Variables", "Order", "State", "Access")
+
+
+def place_tabs(place: str, tabs: Sequence[tuple[str, Any]], active: Any) -> rx.Component:
+    """Links between the pages of one place."""
+    links = [
+        page_link(
+            label,
+            href=href,
+            underline="none",
+            class_name="ry-place",
+            custom_attrs={"aria-current": rx.cond(active == label, "page", "false")},
+        )
+        for label, href in tabs
+    ]
+    return rx.el.nav(*links, class_name="ry-places", aria_label=place)
+
+
+def path_tabs(path: rx.Var[str], names: Sequence[str], active: Any) -> rx.Component:
+    """Link the pages of a group or a module; variables have an address of their own, which the organisation's share."""
+    own = {"Overview": "/dashboard/modules?path=", "Variables": "/dashboard/modules/variables?path="}
+    tabs = [(name, own.get(name, f"/dashboard/modules?tab={name.lower()}&path=") + path) for name in names]
+    return place_tabs("Parts of the page", tabs, active)

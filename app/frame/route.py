@@ -23,7 +23,7 @@ def say_in_address(path: str, query: str, *, is_step: bool = False) -> rx.event.
 
     A step is one that the browser's Back undoes.
     """
-    here = f"location.pathname.replace(/\\/$/, '') === {json.dumps(path)}"
+    here = f"location.pathname.replace(/\\/$/, '') === runyard.at({json.dumps(path)})"
     query = json.dumps(query)
     if not is_step:
         return rx.call_script(f"{here} && history.replaceState(null, '', location.pathname + {query})")

@@ -15,6 +15,7 @@ from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
+from app.ui.link import organisation_in, within
 from app.ui.words import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
@@ -69,6 +70,10 @@ class Sparing(rx.State, mixin=True):
         if held is not value and held != value:
             setattr(self, name, value)
 
+    def _go(self, path: str) -> rx.event.EventSpec:
+        """Lead to another page of the tab's organisation."""
+        return rx.redirect(within(organisation_in(self.router.url.path), path))
+
 
 class SessionState(Sparing, rx.State):
     """The signed-in person of this tab; every other state asks it."""
@@ -77,6 +82,7 @@ class SessionState(Sparing, rx.State):
     user_id: str = ""
     orgs: list[OrgItem] = []
     org_id: str = ""
+    org_slug: str = ""
     org_name: str = ""
     org_initials: str = ""
     role: str = ""
@@ -120,10 +126,12 @@ class SessionState(Sparing, rx.State):
         runtime().hub.members.note(session, rows or [])
         self.email, self.user_id = session.email, session.user_id
         self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
-        named = str(self.router.url.query_parameters.get("org") or "")
+        url = self.router.url
+        named = organisation_in(url.path) or str(url.query_parameters.get("org") or "")
         chosen = next((o for o in organisations if named in (o.id, o.slug)), None)
         is_foreign = bool(named) and chosen is None
-        chosen = chosen or next((o for o in organisations if o.id == session.org_id), None)
+        last = session.org_id or next((o.id for o in organisations if o.is_last), "")
+        chosen = chosen or next((o for o in organisations if o.id == last), None)
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
             self._clear_org()
@@ -135,7 +143,7 @@ class SessionState(Sparing, rx.State):
         return session
 
     async def _choose(self, session: BrowserSession, org: Organisation) -> None:
-        self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
+        self.org_id, self.org_slug, self.org_name, self.org_initials = org.id, org.slug, org.name, initials(org.name)
         self.role = org.role
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
         self.can_decide, self.can_run, self.can_write = (
@@ -144,6 +152,7 @@ class SessionState(Sparing, rx.State):
         if session.org_id != org.id:
             session.org_id = org.id
             await runtime().authorized.sessions.put(session)
+            await runtime().authorized.rpc(session, "open_organization", {"p_org": org.id})
 
     async def _ask_verbs(self, path: str) -> None:
         """Ask what the viewer may do at the path that a page shows, unless their role suffices for all that pages offer."""
@@ -153,7 +162,7 @@ class SessionState(Sparing, rx.State):
         self._assign("verbs", await runtime().authorized.rpc(session, "my_verbs", args) if asked else [])
 
     def _clear_org(self) -> None:
-        self.org_id = self.org_name = self.org_initials = self.role = ""
+        self.org_id = self.org_slug = self.org_name = self.org_initials = self.role = ""
         self.can_operate = self.can_admin = self.can_decide = self.can_run = self.can_write = False
 
     def _show_link(self, store: OrgStore) -> None:
@@ -194,11 +203,8 @@ class SessionState(Sparing, rx.State):
         """Look at another organisation of mine."""
         if org_id not in {org["id"] for org in self.orgs}:
             return None
-        session = await self._must_session()
-        session.org_id = org_id
-        await runtime().authorized.sessions.put(session)
         # A full load: nothing of the other organisation may stay in this tab's states.
-        return rx.call_script("window.location.assign('/dashboard/runners')")
+        return rx.call_script(f"window.location.assign('/o/{org_id}/runners')")
 
 
 def may(*verbs: str) -> Any:

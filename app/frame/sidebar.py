@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import OrgItem, SessionState
 from app.ui.icons import icon
+from app.ui.link import at, page_link
 
 ENTRIES = (
     ("runners", "Runners", "server", "/dashboard/runners"),
@@ -34,7 +35,7 @@ def _count(key: str) -> rx.Component:
 def _entry(key: str, label: str, icon_name: str, href: str, active: str) -> rx.Component:
     current = {"aria_current": "page"} if key == active else {}
     # The title is for widths at which only the icon is seen.
-    return rx.link(
+    return page_link(
         icon(icon_name, ""),
         label,
         _count(key),
@@ -110,7 +111,7 @@ def _person() -> rx.Component:
 
 
 def _account() -> rx.Component:
-    return rx.dropdown_menu.item(icon("user-round"), "Account", on_select=rx.redirect("/dashboard/account"))
+    return rx.dropdown_menu.item(icon("user-round"), "Account", on_select=rx.redirect(at("/dashboard/account")))
 
 
 def _sign_out() -> rx.Component:
@@ -133,7 +134,7 @@ def small_menu() -> rx.Component:
             rx.foreach(SessionState.orgs, _org_item),
             rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
             rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(icon("chart-line"), "Figures", on_select=rx.redirect("/dashboard/figures")),
+            rx.dropdown_menu.item(icon("chart-line"), "Figures", on_select=rx.redirect(at("/dashboard/figures"))),
             rx.dropdown_menu.item(icon("book-open"), "Documentation", on_select=docs),
             rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
             rx.dropdown_menu.separator(),
@@ -176,7 +177,7 @@ def sidebar(active: str) -> rx.Component:
 def bottom_tabs(active: str) -> rx.Component:
     """The narrow screen's menu."""
     tabs = [
-        rx.link(
+        page_link(
             icon(icon_name, ""),
             label,
             href=href,

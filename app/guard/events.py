@@ -35,7 +35,7 @@ def _way_to_sign_in(state: BaseState) -> EventSpec:
     if path == "/device":
         query = urlencode({"code": str(state.router.url.query_parameters.get("code") or "")[:20]})
     path += f"?{query}" if query else ""
-    return rx.redirect(f"/login?next={quote(path)}" if path.startswith(("/dashboard/", "/device")) else "/login")
+    return rx.redirect(f"/login?next={quote(path)}" if path.startswith(("/dashboard", "/o/", "/device")) else "/login")
 
 
 class DenyByDefault(rx.Middleware):

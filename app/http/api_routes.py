@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -50,11 +51,15 @@ def guarded(
     return answer
 
 
-def org_of(session: BrowserSession) -> str:
-    """The current organisation."""
-    if not session.org_id:
-        raise NotThere("You have not opened an organisation yet.", "Open the dashboard first.")
-    return session.org_id
+async def org_of(runtime: Runtime, session: BrowserSession, request: Request) -> str:
+    """The organisation of the page that calls, for tabs may show several; else the last one."""
+    page = re.match(r"/o/([^/]+)", urlsplit(request.headers.get("referer", "")).path)
+    rows = await runtime.authorized.rpc(session, "my_organizations") or []
+    wanted = (page[1],) if page else (session.org_id,)
+    found = next((row for row in rows if row["id"] in wanted or row["slug"] in wanted), None)
+    if found is None and (page or not rows):
+        raise NotThere("You are not in this organisation.", "Ask one of its admins for an invitation.")
+    return str((found or rows[0])["id"])
 
 
 async def _session(runtime: Runtime, request: Request) -> BrowserSession:

@@ -4,7 +4,7 @@ from functools import partial
 
 import reflex as rx
 
-from app.frame.layout import page
+from app.frame.layout import page, page_key
 from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
@@ -15,6 +15,7 @@ from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
+from app.jobs.components.record import record
 from app.jobs.components.review import comments, decision_bar, planned_from
 from app.jobs.components.stages import stage_line
 from app.jobs.components.why import Enable, why_panel
@@ -129,6 +130,7 @@ def _job(on_enable: Enable) -> rx.Component:
                 comments(),
                 outputs(),
                 state(),
+                record(),
                 given_variables(),
                 events(),
                 class_name="ry-stack",
@@ -156,6 +158,7 @@ def job(on_enable: Enable) -> rx.Component:
     none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
     return page(
         scripts(),
+        page_key("needed", JobActionState.next_needed),
         rx.cond(
             JobState.problem != "",
             problem,

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import head, new_button, page
+from app.frame.layout import JOBS, head, new_button, page, place_tabs
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
@@ -15,6 +15,7 @@ from app.jobs.view.rows import JobRow
 from app.ui.elements import DOWNLOAD, clock_time, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, page_foot, search_box, show_all
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
@@ -110,7 +111,7 @@ def _row(held: Any) -> rx.Component:
     # A changed row comes alone, as a patch over the page that the browser already has.
     key, patches = held["id"].to_string(), JobsState.patches
     job: Any = rx.cond(patches.contains(key), patches[key], held).to(JobRow)
-    runner = rx.link(job["runner"], href="/dashboard/runners/" + job["worker_id"].to(str), class_name="mut")
+    runner = page_link(job["runner"], href="/dashboard/runners/" + job["worker_id"].to(str), class_name="mut")
     return rx.el.tr(
         cell(job_link(job), class_name="n-a"),
         cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
@@ -178,6 +179,7 @@ def jobs() -> rx.Component:
     )
     return page(
         head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),
+        place_tabs("Jobs", JOBS, "Jobs"),
         rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
         _panel(),
         title="Jobs",

@@ -1,4 +1,4 @@
-"""A job's record as a file: everything that happened to it, and how long each part took; and its plan."""
+"""A job as files: everything that happened to it, and how long each part took; its plan; its signed record."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +21,10 @@ MOST_EVENTS = 5000
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the routes of the two files."""
+    """Name the routes of the files."""
     return [
         Route("/api/jobs/{job}/record.json", guarded(runtime, download)),
+        Route("/api/jobs/{job}/record.dsse.json", guarded(runtime, download_signed)),
         Route("/api/jobs/{job}/plan.json", guarded(runtime, download_plan)),
     ]
 
@@ -33,6 +34,16 @@ async def download_plan(runtime: Runtime, session: BrowserSession, request: Requ
     job = number(request, "job")
     changes = await runtime.authorized.rpc(session, "plan_changes", {"p_job": job})
     return JSONResponse(changes, headers={"Content-Disposition": f'attachment; filename="plan-{job}.json"'})
+
+
+async def download_signed(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Return the signed record of a job's change, as `runyard record verify` reads it."""
+    job = number(request, "job")
+    envelope = (await runtime.authorized.rpc(session, "change_record", {"p_job": job}))["envelope"]
+    if envelope is None:
+        raise NotThere("The record is not signed yet.", "It takes seconds, as a rule.")
+    headers = {"Content-Disposition": f'attachment; filename="record-{job}.dsse.json"'}
+    return JSONResponse(envelope, headers=headers)
 
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:

@@ -45,7 +45,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the jobs of the current organisation; `search` and `filters` are list_jobs' own."""
-    read = partial(_page, runtime, session, {"p_org": org_of(session), **wanted(request)})
+    read = partial(_page, runtime, session, {"p_org": await org_of(runtime, session, request), **wanted(request)})
     # The first page is read before anything is sent, so that a refusal is a refusal and not half a file.
     first = await read(None)
     headers = {"Content-Disposition": 'attachment; filename="runyard-jobs.csv"'}

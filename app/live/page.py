@@ -64,7 +64,7 @@ class LivePage(AppState, mixin=True):
         """Open the page: read the viewer and the address, and show it."""
         self.is_loading, self.is_missing, self.problem, self.problem_hint = True, False, "", ""
         try:
-            await self._open()
+            way = await self._open()
         except SignedOut:
             return sign_in_again()
         except NotThere as error:
@@ -72,9 +72,9 @@ class LivePage(AppState, mixin=True):
         except Unreachable as error:
             return await self._cut_off(error)
         except AppError as error:
-            self.problem, self.problem_hint = error.message, error.hint
+            way, self.problem, self.problem_hint = None, error.message, error.hint
         self.is_loading = False
-        return None
+        return way
 
     async def _cut_off(self, error: Unreachable) -> rx.event.EventSpec:
         """Show the failure, and let the browser ask again: a page must recover without a reload."""
@@ -97,7 +97,7 @@ class LivePage(AppState, mixin=True):
         self.problem, self.problem_hint = error.message, error.hint
         return None
 
-    async def _open(self) -> None:
+    async def _open(self) -> rx.event.EventSpec | None:
         who = await self._who()
         session = await who._begin()
         view = View(
@@ -116,6 +116,7 @@ class LivePage(AppState, mixin=True):
         await who._count_modules(session)
         who._show_link(store)
         await self._show(store, EVERYTHING)
+        return None
 
     async def _ask(self, *queries: LiveQuery) -> None:
         """Start queries, and show the page again whenever an answer changes; earlier queries are forgotten."""

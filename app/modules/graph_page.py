@@ -7,6 +7,7 @@ from app.frame.route import Route
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import NodeView, StepView
 from app.ui.feedback import empty, failed
+from app.ui.link import at, page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Column, rows_table, unmarked
 
@@ -22,7 +23,7 @@ def _node(node: rx.Var[NodeView]) -> rx.Component:
     return rx.el.a(
         rx.el.b(node["path"], class_name="ry-el"),
         changed,
-        href=node["href"].to(str),
+        href=at(node["href"].to(str)),
         title=node["path"].to(str),
         class_name="ry-gn",
         style={"left": node["left"], "top": node["top"]},
@@ -61,7 +62,7 @@ def _takes(node: rx.Var[NodeView]) -> rx.Component:
 
 
 def _link(node: rx.Var[NodeView]) -> rx.Component:
-    return rx.link(node["path"], href=node["href"].to(str), class_name="ry-a ry-mono ry-breaks")
+    return page_link(node["path"], href=node["href"].to(str), class_name="ry-a ry-mono ry-breaks")
 
 
 COLUMNS = (
@@ -97,7 +98,7 @@ def _body() -> rx.Component:
             "waypoints",
             "No dependencies",
             "Add them on the page of a module. All modules of a group then apply in that order.",
-            rx.link("Open modules", href="/dashboard/modules", class_name="ry-link"),
+            page_link("Open modules", href="/dashboard/modules", class_name="ry-link"),
             test_id="no-dependencies",
         ),
         class_name="ry-panel",

@@ -23,6 +23,7 @@ from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
 from app.ui.button import link_button
 from app.ui.feedback import empty, failed
+from app.ui.link import page_link
 
 
 def _nothing() -> rx.Component:
@@ -54,7 +55,7 @@ def _skeleton() -> rx.Component:
 
 
 def _near(path: rx.Var[str]) -> rx.Component:
-    return rx.el.li(rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono"))
+    return rx.el.li(page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono"))
 
 
 def _missing() -> rx.Component:

@@ -14,6 +14,7 @@ from app.ui.choice import segments
 from app.ui.feedback import failed
 from app.ui.form.elements import exact_input
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.table import cell, heads, table
 
 State = MoveInState
@@ -146,14 +147,14 @@ def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
     why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"))
     job = rx.cond(
         row["number"].to(int) > 0,
-        rx.link(
+        page_link(
             "#" + row["number"].to_string(), href="/dashboard/jobs/" + row["number"].to_string(), class_name="ry-a num"
         ),
         "–",
     )
     return rx.el.tr(
         cell(
-            rx.link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono"),
+            page_link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono"),
             class_name="n-a",
         ),
         cell(row["state"], class_name="n-c"),

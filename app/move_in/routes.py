@@ -35,5 +35,7 @@ async def receive(runtime: Runtime, session: BrowserSession, request: Request) -
         "archive": base64.b64encode(body).decode(),
         "sha256": hashlib.sha256(body).hexdigest(),
     }
-    made = await runtime.authorized.rpc(session, "request_survey", {"p_org": org_of(session), "p_source": source})
+    made = await runtime.authorized.rpc(
+        session, "request_survey", {"p_org": await org_of(runtime, session, request), "p_source": source}
+    )
     return JSONResponse({"number": int(made["number"])})

@@ -77,13 +77,13 @@ class MoveInState(LivePage, rx.State):
         """Have a runner read a repository; the page follows its job."""
         spec = {name: str(form.get(name) or "").strip()[:1000] for name in ("url", "ref", "group")}
         made = await self._rpc("request_survey", {"p_org": await self._org_id(), "p_source": spec})
-        return rx.redirect(f"{PATH}?job={int(made['number'])}")
+        return self._go(f"{PATH}?job={int(made['number'])}")
 
     @rx.event
     def sent(self, answer: dict[str, Any]) -> Any:
         """Follow the job that reads an archive."""
         if str(answer.get("number") or "").isdecimal():
-            return rx.redirect(f"{PATH}?job={int(answer['number'])}")
+            return self._go(f"{PATH}?job={int(answer['number'])}")
         return rx.toast.error(str(answer.get("message") or "The archive was not sent.")[:500])
 
     @rx.event

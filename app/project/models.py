@@ -76,6 +76,8 @@ class Organisation:
     slug: str
     name: str
     role: str
+    # Where the person was last, with whichever browser.
+    is_last: bool = False
     # What roles at paths let them do somewhere.
     verbs: frozenset[str] = frozenset()
 
@@ -83,4 +85,6 @@ class Organisation:
     def from_row(cls, row: Mapping[str, Any]) -> "Organisation":
         """Build from a row of my_organizations()."""
         verbs = frozenset(row.get("verbs") or ())
-        return cls(str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), verbs)
+        return cls(
+            str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), bool(row.get("is_last")), verbs
+        )

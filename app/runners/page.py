@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import head, new_button, page
+from app.frame.layout import RUNNERS, head, new_button, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
 from app.frame.session import SessionState
@@ -27,6 +27,9 @@ from app.ui.elements import doc_link
 from app.ui.icons import icon
 from app.ui.table import search_box
 
+# While nobody has counted them yet, the page has the look that it has most of the time.
+HAS_RUNNERS = ~SessionState.is_counted | (SessionState.runner_count > 0)
+
 
 def _head() -> rx.Component:
     notes = plain_button(
@@ -36,9 +39,6 @@ def _head() -> rx.Component:
         on_click=ReleaseNotesState.show(""),
         class_name="hide-s",
     )
-    events = rx.link(
-        plain_button(icon("history"), "Events", tab_index=-1), href="/dashboard/events", class_name="hide-s"
-    )
     add = new_button("plus", "Add runner", AddRunnerState.open_sheet)
     text = rx.fragment(
         "Your machines that run Terraform, OpenTofu and Pulumi. ",
@@ -46,7 +46,8 @@ def _head() -> rx.Component:
         rx.el.span(" · ", aria_hidden="true"),
         doc_link("Scale to zero", "scale-to-zero"),
     )
-    return head("Runners", text, events, notes, rx.cond(SessionState.can_admin, add))
+    # An empty organisation has one act: that of its first step, or of the empty table.
+    return head("Runners", text, notes, rx.cond(SessionState.can_admin & HAS_RUNNERS, add))
 
 
 def _how_they_update() -> rx.Component:
@@ -151,15 +152,14 @@ def runners() -> rx.Component:
     """The runners page."""
     return page(
         _head(),
+        place_tabs("Runners", RUNNERS, "Runners"),
         first_steps(AddRunnerState.open_sheet),
         _alert(),
         _preparing(),
         rollout_panel(),
-        tiles(),
-        _bar(),
-        chips(),
+        rx.cond(HAS_RUNNERS, rx.fragment(tiles(), _bar(), chips())),
         runners_table(),
-        active_jobs(),
+        rx.cond(HAS_RUNNERS, active_jobs()),
         title="Runners",
         active="runners",
         dialogs=[

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.api_routes import guarded
+from app.http.api_routes import guarded, org_of
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
@@ -42,7 +42,7 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     chosen = FORMATS.get(request.path_params["format"])
     if chosen is None:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
-    org_id = await _organisation(runtime, session)
+    org_id = await org_of(runtime, session, request)
     media_type, first, write = chosen
     wanted = AuditFilter.of(request.query_params)
     # The first page is read before anything is sent, so that a refusal is a refusal and not half a file.
@@ -52,16 +52,6 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     body = _write(read, page, first, write)
     return StreamingResponse(body, media_type=media_type, headers=headers)
-
-
-async def _organisation(runtime: Runtime, session: BrowserSession) -> str:
-    """Return the current organisation; before the first visit it is the first one, as on the page."""
-    if session.org_id:
-        return session.org_id
-    rows = await runtime.authorized.rpc(session, "my_organizations")
-    if not rows:
-        raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
-    return str(rows[0]["id"])
 
 
 async def _write(

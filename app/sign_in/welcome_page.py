@@ -5,6 +5,7 @@ import reflex as rx
 from app.frame.card import card, line_below, submit
 from app.frame.route import Route
 from app.sign_in.state import WelcomeState
+from app.ui.link import page_link
 
 
 def welcome() -> rx.Component:
@@ -32,7 +33,7 @@ def welcome() -> rx.Component:
     sign_out = rx.el.button(
         "Sign out", on_click=rx.call_script("window.runyard.signOut()"), class_name="rt-reset ry-link", type="button"
     )
-    back = rx.link("Back to the runners", href="/dashboard/runners", class_name="ry-link", underline="none")
+    back = page_link("Back to the runners", href="/dashboard/runners", class_name="ry-link", underline="none")
     below = rx.cond(
         WelcomeState.has_organisation,
         line_below("Changed your mind?", back),

@@ -13,6 +13,7 @@ from app.triggers.view.change import ChangedModule, ChangeEvent
 from app.ui.elements import clock_seconds, since
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Column, rows_table
 
@@ -64,7 +65,7 @@ def _facts() -> rx.Component:
 def _module(row: rx.Var[ChangedModule]) -> rx.Component:
     path = row["path"].to(str)
     return rx.el.div(
-        rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
+        page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
         rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="sm")),
     )
 
@@ -72,7 +73,7 @@ def _module(row: rx.Var[ChangedModule]) -> rx.Component:
 def _job(row: rx.Var[ChangedModule]) -> rx.Component:
     number = row["job"].to_string()
     return rx.cond(
-        row["job"].to(int) > 0, rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+        row["job"].to(int) > 0, page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
     )
 
 

@@ -2,16 +2,20 @@
 
 import reflex as rx
 
-from app.frame.layout import head, page
+from app.frame.layout import JOBS, head, page, place_tabs
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.table import plan_counts
+from app.triggers.components.schedules import schedule_dialogs
+from app.triggers.components.triggers import triggers_panel
 from app.triggers.state.review import ReviewState
+from app.triggers.state.triggers import TriggersState
 from app.triggers.view.review import ReviewRow, StepView
 from app.ui.badges import job_badge
 from app.ui.button import act_button
 from app.ui.dialog import question
 from app.ui.feedback import failed
+from app.ui.link import page_link
 
 State = ReviewState
 
@@ -27,13 +31,13 @@ def _row(row: rx.Var[ReviewRow]) -> rx.Component:
     number = row["number"].to(str)
     job = rx.cond(
         number != "",
-        rx.link("#", number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
+        page_link("#", number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
         rx.el.span("–", class_name="mut"),
     )
     return rx.el.li(
         rx.cond(SessionState.can_operate, box),
         rx.el.div(
-            rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
+            page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
             rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="ry-breaks")),
             class_name="grow",
         ),
@@ -111,4 +115,20 @@ def review() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/modules/review", "Review", review, [ReviewState.load]),)
+def schedules() -> rx.Component:
+    """The page of what starts jobs."""
+    return page(
+        head("Schedules", "Schedules, pushes and pull requests start jobs."),
+        place_tabs("Jobs", JOBS, "Schedules"),
+        triggers_panel(),
+        title="Schedules",
+        active="jobs",
+        crumbs=JOBS[:1],
+        dialogs=schedule_dialogs(),
+    )
+
+
+ROUTES = (
+    Route("/dashboard/jobs/schedules", "Schedules", schedules, TriggersState.load),
+    Route("/dashboard/modules/review", "Review", review, [ReviewState.load]),
+)

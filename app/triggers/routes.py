@@ -38,7 +38,11 @@ async def begin(runtime: Runtime, session: BrowserSession, request: Request) -> 
     if not _ADDRESS.fullmatch(url) or not _OWNER.fullmatch(owner):
         raise BadQuery
     state = secrets.token_urlsafe(32)
-    arguments = {"p_org": org_of(session), "p_state_hash": hashlib.sha256(state.encode()).hexdigest(), "p_url": url}
+    arguments = {
+        "p_org": await org_of(runtime, session, request),
+        "p_state_hash": hashlib.sha256(state.encode()).hexdigest(),
+        "p_url": url,
+    }
     app = await runtime.authorized.rpc(session, "start_git_app", arguments)
     dashboard = own_address(request, runtime.settings.origins)
     manifest = build_manifest(app, f"{runtime.settings.runner_url}/functions/v1/git", dashboard)

@@ -6,6 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.ui.icons import icon
+from app.ui.link import at
 
 
 def act_button(*label: Any, is_danger: bool = False, **props: Any) -> rx.Component:
@@ -41,7 +42,7 @@ def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) 
     """A link that looks like a plain button."""
     return rx.el.a(
         *children,
-        href=href,
+        href=at(href),
         class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
         custom_attrs={"data-accent-color": "gray", **attrs},
     )

@@ -8,6 +8,7 @@ from cli.errors import CommandError
 
 DISCOVERY = "/.well-known/openid-configuration"
 KEYS = "/.well-known/jwks"
+RECORD_KEYS = "/.well-known/record-keys"
 FUNCTION = "/functions/v1/job-identity"
 
 
@@ -23,9 +24,14 @@ class Documents(NamedTuple):
         return str(self.discovery["issuer"])
 
 
+def project_document(api: Api, path: str) -> Any:
+    """One of its documents, as the project itself serves it."""
+    return api.request("GET", FUNCTION + path, "job-identity")
+
+
 def project_documents(api: Api) -> Documents:
     """The documents as the project itself serves them."""
-    return Documents(*(api.request("GET", FUNCTION + path, "job-identity") for path in (DISCOVERY, KEYS)))
+    return Documents(*(project_document(api, path) for path in (DISCOVERY, KEYS)))
 
 
 def check_served(own: Documents) -> list[str]:

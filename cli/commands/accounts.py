@@ -18,7 +18,7 @@ Audience = Annotated[str | None, Option(help="The audience that the issuer's tok
 Claims = Annotated[list[str] | None, Option("--claim", help="name=value that such a token must have; may be repeated.")]
 Role = Annotated[str | None, Option(help="viewer, operator or admin: what it may do in the organisation.")]
 COLUMNS = ("name", "path", "role", "client_id", "issuers", "has_secret", "is_disabled", "last_used_at")
-PAGE = "Settings → Service accounts"
+PAGE = "Settings → People → Service accounts"
 
 
 @command(app, "list", page=PAGE)

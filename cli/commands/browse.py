@@ -23,7 +23,7 @@ def open_page(
     base = here.identity[1].dashboard
     if not base:
         raise Missing("Where is the dashboard?", "Set RUNYARD_DASHBOARD_URL, or sign in with --dashboard.")
-    url = base + (_path(here, kind, name) if kind else "/dashboard")
+    url = f"{base}/o/{here.org.slug}/{_path(here, kind, name)}" if kind else f"{base}/dashboard"
     if show or here.printer.as_json:
         here.printer.result({"url": url}, lambda said: str(said["url"]))
     else:
@@ -34,7 +34,7 @@ def _path(here: Here, kind: str, name: str | None) -> str:
     if kind not in KINDS or name is None:
         raise Usage("Which page?", f"runyard open {'|'.join(KINDS)} NAME")
     if kind == "job":
-        return f"/dashboard/jobs/{here.org.job(name)['number']}?org={here.org.slug}"
+        return f"jobs/{here.org.job(name)['number']}"
     if kind == "module":
-        return f"/dashboard/modules?module={here.org.module(name)['path']}"
-    return f"/dashboard/runners/{here.org.runner(name)['id']}"
+        return f"modules?module={here.org.module(name)['path']}"
+    return f"runners/{here.org.runner(name)['id']}"

@@ -19,7 +19,7 @@ Regions = Annotated[list[str] | None, Option("--region", help="May be repeated."
 Network = Annotated[str | None, Option("--network", help='JSON, such as {"create_vpc": true}.')]
 Options = Annotated[list[str] | None, Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or memory=2048.")]
 COLUMNS = ("name", "account_id", "regions", "verified_at", "verification_error", "id")
-PAGE = "Settings → Cloud identities"
+PAGE = "Settings → Connections → Clouds of runners"
 
 
 @command(identities, "list", page=PAGE)

@@ -43,11 +43,15 @@ def proposals(
     path: AnyPath = "",
     accept: Annotated[bool, Option("--accept", help="Add all of them as dependencies.")] = False,
 ) -> None:
-    """List modules whose code reads another's outputs (terraform_remote_state) without depending on it."""
+    """List modules whose code reads another's outputs (terraform_remote_state, Terragrunt) without depending on it."""
     rows = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))["proposals"]
     for row in rows if accept else ():
-        here.api.call("set_dependency", consumer=row["consumer_id"], producer=row["producer_id"], options={})
-    here.printer.rows(rows, ("consumer", "producer"), "No proposals.")
+        ends = {"consumer": row["consumer_id"], "producer": row["producer_id"]}
+        here.api.call("set_dependency", **ends, options={"bindings": row["bindings"]})
+    shown = [
+        {**row, "inputs": [f"{name}={output}" for name, output in sorted(row["bindings"].items())]} for row in rows
+    ]
+    here.printer.rows(shown, ("consumer", "producer", "inputs"), "No proposals.")
 
 
 @command(app, "add", calls=("set_dependency",), page=f"{CARD} → Add")

@@ -97,7 +97,7 @@ def unlink(here: Here, login: Login, host: Host = "github.com") -> None:
 
 @command(app, "apps", calls=("list_git_apps",))
 def apps(here: Here) -> None:
-    """List the GitHub Apps of the organisation; Settings → Git creates one."""
+    """List the GitHub Apps of the organisation; Settings → Connections → Git creates one."""
     rows = here.api.call("list_git_apps", org=here.org.id)
     here.printer.rows(rows, ("id", "slug", "html_url", "repositories", "created_by_label"), "No GitHub Apps.")
 

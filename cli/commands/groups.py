@@ -8,7 +8,7 @@ from cli.command import Here, command, new_app
 from cli.commands import sets
 from cli.errors import NotFound
 from cli.modules.files import with_variables
-from cli.options import Yes, from_json
+from cli.options import TimeLimits, Yes, from_json, limits_of
 from cli.variables.files import given_pairs
 
 app = new_app("The groups of modules; their hooks and variables apply to every module below.")
@@ -24,7 +24,9 @@ def list_groups(here: Here) -> None:
     """List the groups."""
     rows = here.api.all_rows("groups", org_id=f"eq.{here.org.id}", order="path")
     here.printer.rows(
-        with_variables(here.org, rows), ("path", "description", "env", "hooks", "git_apply"), "No groups."
+        with_variables(here.org, rows),
+        ("path", "description", "env", "hooks", "git_apply", "time_limits"),
+        "No groups.",
     )
 
 
@@ -38,6 +40,7 @@ def set_group(
     ] = None,
     hooks: Annotated[str | None, Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
     apply: Annotated[str | None, Option("--apply", help=APPLY_HELP)] = None,
+    time_limits: TimeLimits = None,
 ) -> None:
     """Create a group, with those above it, or change it."""
     here.do(
@@ -49,6 +52,7 @@ def set_group(
         env=given_pairs(env) if env else None,
         hooks=from_json(hooks, "--hooks") if hooks else None,
         git_apply=apply.replace("-", "_") if apply else None,
+        time_limits=limits_of(time_limits),
     )
 
 

@@ -16,13 +16,13 @@ Installation = Annotated[bool, Option("--installation", help="For every organisa
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-@command(app, "show", calls=("maintenance",), page="Settings → Organisation")
+@command(app, "show", calls=("maintenance",), page="Settings → General")
 def show(here: Here) -> None:
     """Show whether maintenance keeps the organisation's jobs waiting."""
     here.do("maintenance", _sentence, org=here.org.id)
 
 
-@command(app, "start", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → Organisation")
+@command(app, "start", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → General")
 def start(
     here: Here,
     how_long: Annotated[str, Argument(metavar="TIME", help="Such as 30m, 2h or 1d, or a time like 2030-01-31T08:00Z.")],
@@ -33,7 +33,7 @@ def start(
     _set(here, _until(how_long), reason, installation)
 
 
-@command(app, "end", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → Organisation")
+@command(app, "end", calls=("set_maintenance", "set_installation_maintenance"), page="Settings → General")
 def end(here: Here, installation: Installation = False) -> None:
     """End the maintenance at once."""
     _set(here, None, None, installation)

@@ -14,7 +14,7 @@ from cli.output import say
 app = new_app("People with access, and what they can do.")
 
 Role = Annotated[str, Option("--role", help="guest, viewer, operator, admin or owner.")]
-PAGE = "Settings → Members"
+PAGE = "Settings → People → Members"
 
 
 @command(app, "list", page=PAGE)

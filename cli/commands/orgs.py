@@ -8,7 +8,7 @@ from typer import Argument, Option
 from cli.client.profiles import profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import Usage
-from cli.options import Yes, given, one_of
+from cli.options import TimeLimits, Yes, given, limits_of, one_of
 from cli.output import say
 
 app = new_app("Your organisations.")
@@ -33,7 +33,7 @@ def create(
     here.do("create_organization", "{slug}  {id}", name=name or slug, slug=slug)
 
 
-@command(app, "update", calls=("update_organization",), page="Settings → Organisation")
+@command(app, "update", calls=("update_organization",), page="Settings → General")
 def update(
     here: Here,
     name: Annotated[str | None, Option("--name", help="Display name.")] = None,
@@ -41,15 +41,18 @@ def update(
     own_approvals: Annotated[
         bool | None, Option("--own-approvals/--no-own-approvals", help="Whether people may approve their own jobs.")
     ] = None,
+    time_limits: TimeLimits = None,
 ) -> None:
-    """Rename the organisation, change how long logs are kept, or whether people may approve their own jobs."""
-    wanted = given(name=name, log_retention_days=log_retention_days, can_approve_own_jobs=own_approvals)
+    """Rename the organisation, change how long logs are kept and jobs may take, or whether people may approve their own jobs."""
+    wanted = given(
+        name=name, log_retention_days=log_retention_days, can_approve_own_jobs=own_approvals, time_limits=limits_of(time_limits)
+    )  # fmt: skip
     if not wanted:
-        raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
+        raise Usage("Nothing to change.", "Give --name, --log-retention-days, --own-approvals or --time-limits.")
     here.do("update_organization", "{slug}  {name}  logs {log_retention_days} days", org=here.org.id, **wanted)
 
 
-@command(app, "delete", calls=("delete_organization",), page="Settings → Organisation → Delete organisation")
+@command(app, "delete", calls=("delete_organization",), page="Settings → General → Delete organisation")
 def delete(here: Here, slug: Annotated[str, Argument(help="Its short name.")], yes: Yes = False) -> None:
     """Delete an organisation that has no modules and no runners any more, with its history."""
     from cli.client.organization import find_organization
@@ -59,7 +62,7 @@ def delete(here: Here, slug: Annotated[str, Argument(help="Its short name.")], y
     here.do("delete_organization", "Deleted {slug}", org=found.id, confirm_slug=found.slug)
 
 
-@command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → Organisation")
+@command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → General")
 def shared_runners(
     here: Here, use: Annotated[str, Argument(help="never, none-fits (no own runner is set up) or none-available.")]
 ) -> None:

@@ -49,7 +49,7 @@ def abort(here: Here, rollout: Rollout = None, yes: Yes = False) -> None:
     _act(here, "abort_rollout", rollout)
 
 
-@command(app, "policy", calls=("update_policy", "set_update_policy"), page="Settings → Updates")
+@command(app, "policy", calls=("update_policy", "set_update_policy"), page="Runners → Versions")
 def policy(
     here: Here,
     mode: Annotated[str | None, Argument(metavar="MODE", help="off, window or now; shows it if left out.")] = None,

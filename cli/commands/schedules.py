@@ -13,7 +13,7 @@ Schedule = Annotated[str, Argument(metavar="SCHEDULE", help="Its id, or as much 
 Target = Annotated[str, Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
 Cron = Annotated[str, Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]
 Zone = Annotated[str, Option("--zone", help="Such as Europe/Lisbon.")]
-PAGE = "Settings → Triggers"
+PAGE = "Jobs → Schedules"
 COLUMNS = ("id", "is_on", "type", "path", "words", "zone", "next_local", "last_result")
 
 

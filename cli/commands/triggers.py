@@ -13,7 +13,7 @@ COLUMNS = ("kind", "path", "is_on", "when", "apply", "last_at", "last_result", "
 PAGE = 200
 
 
-@command(app, "triggers", calls=("list_triggers",), page="Settings → Triggers")
+@command(app, "triggers", calls=("list_triggers",), page="Jobs → Schedules")
 def triggers(
     here: Here,
     search: Annotated[str | None, Argument(help="Part of a module, group or repository.")] = None,

@@ -47,7 +47,7 @@ class Engine:
 
     def sums_url(self) -> str:
         """Address of the release's checksums."""
-        return self.sums.format(version=self.version)
+        return self.sums.format(version=self.version, system=system(), arch=machine())
 
 
 def system() -> str:
@@ -64,6 +64,8 @@ def machine() -> str:
 TOFU = "https://github.com/opentofu/opentofu/releases/download/v{version}"
 TERRAFORM = "https://releases.hashicorp.com/terraform/{version}"
 PULUMI = "https://github.com/pulumi/pulumi/releases/download/v{version}"
+TERRAGRUNT = "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}"
+OPA = "https://github.com/open-policy-agent/opa/releases/download/v{version}/opa_{system}_{arch}_static"
 YAML = "https://github.com/pulumi/pulumi-yaml/releases/download/v{version}"
 
 ENGINES: Mapping[str, Engine] = {
@@ -88,6 +90,16 @@ ENGINES: Mapping[str, Engine] = {
             ldflags="-s -w -X github.com/hashicorp/terraform/version.Prerelease=",
         ),
         Engine(
+            name="terragrunt",
+            title="Terragrunt",
+            version="1.0.0",
+            package="github.com/gruntwork-io/terragrunt",
+            archive=TERRAGRUNT + "/terragrunt_{system}_{arch}.tar.gz",
+            sums=TERRAGRUNT + "/SHA256SUMS",
+            ldflags="-s -w -X github.com/gruntwork-io/go-commons/version.Version=v1.0.0",
+            probe="--version",
+        ),
+        Engine(
             name="pulumi",
             title="Pulumi",
             version="3.200.0",
@@ -106,6 +118,14 @@ ENGINES: Mapping[str, Engine] = {
             sums=YAML + "/pulumi-yaml-{version}-checksums.txt",
             ldflags="-s -w -X github.com/pulumi/pulumi-yaml/pkg/version.Version=v1.10.0",
             probe="-h",
+        ),
+        Engine(
+            name="opa",
+            title="OPA",
+            version="1.22.0",
+            package="github.com/open-policy-agent/opa",
+            archive=OPA,
+            sums=OPA + ".sha256",
         ),
     )
 }

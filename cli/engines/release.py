@@ -56,7 +56,9 @@ def download(engine: Engine, http: httpx.Client, report: Reporter) -> bytes:
 
 
 def unpack(engine: Engine, body: bytes) -> bytes:
-    """Return the binary from the archive; only that one member is read, whatever else there is."""
+    """Return the binary, from an archive only that one member."""
+    if engine.archive.endswith("_static"):
+        return body
     if engine.archive_url().endswith(".zip"):
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return archive.read(engine.name)

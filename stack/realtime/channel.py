@@ -18,12 +18,11 @@ from stack.realtime.errors import (
     JoinRefused,
     TokenRefused,
 )
-from stack.realtime.frames import Encoded, Version, encode
+from stack.realtime.frames import Frame, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
 from stack.realtime.joins import binding_id
-from stack.realtime.limits import CallWindow
-from stack.realtime.policies import Asker, Policies
+from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
 from stack.realtime.subscriptions import accept_all
 from stack.realtime.tokens import RealtimeCaller
@@ -31,16 +30,15 @@ from stack.realtime.tokens import RealtimeCaller
 log = logging.getLogger("stack.realtime")
 
 PREFIX = "realtime:"
+LISTEN_ONLY = "The embedded stack sends what the database sends; clients listen"
 
 
 class Line(Protocol):
-    """The way to a client: how it speaks, where it is, and what takes the frames."""
+    """The way to a client: its headers, and what takes the frames."""
 
-    version: Version
     headers_json: str
-    address: str
 
-    def send(self, frame: Encoded) -> None:
+    def send(self, frame: str) -> None:
         """Queue one frame."""
 
     def run_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -62,37 +60,16 @@ class Channel:
         self.request = joined.request
         self.token = joined.token
         self.identity = joined.identity
-        self.policies = joined.policies
-        self.presence_key = joined.request.presence_key
-        self.has_presence = joined.request.has_presence
-        self.presence_calls = CallWindow(hub.settings.max_presence_calls, hub.settings.presence_window_seconds)
         self.is_closed = False
-        self.is_ready = False
-        self.replayed = joined.replayed
         self._subscriber: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._pending_token: str | None = None
         self._token_applied_at = float("-inf")
 
     @property
-    def version(self) -> Version:
-        """The socket's wire format."""
-        return self.line.version
-
-    @property
     def asker(self) -> Asker:
         """The user whose rights on the topic are queried."""
         return Asker(self.identity, self.room.name, self.line.headers_json)
-
-    @property
-    def may_receive_broadcasts(self) -> bool:
-        """Public, or allowed to read broadcasts."""
-        return self.policies is None or self.policies.broadcast_read is not False
-
-    @property
-    def may_receive_presence(self) -> bool:
-        """Public, or allowed to read presence; a private channel without presence was never asked."""
-        return self.policies is None or bool(self.policies.presence_read)
 
     @property
     def bindings_with_ids(self) -> list[dict[str, Any]]:
@@ -104,18 +81,7 @@ class Channel:
         self.hub.rooms.enter(self)
         self.hub.channels.add(self)
         self.watch_token()
-        if self.has_presence:
-            self.sync_presence()
-        for message in self.replayed.values():
-            self.push("broadcast", message.as_broadcast(replayed=True))
-        self.tell_ready()
         self.subscribe_soon()
-
-    def tell_ready(self) -> None:
-        """For clients that ask: broadcasts from the database come through from now on."""
-        if self.request.wants_replication_ready and not self.is_ready and self.hub.feed.is_live:
-            self.is_ready = True
-            self.push_system("system", "ok", "Replication connection established")
 
     def stop(self) -> None:
         """Leave the room and end everything of this channel; tells the client nothing."""
@@ -129,12 +95,11 @@ class Channel:
         self.hub.subscriptions.replace(self, [])
         self.hub.rooms.leave(self)
         self.hub.channels.discard(self)
-        self.hub.presence.untrack(self)
         self.line.forget(self.topic, self)
 
     def push(self, event: str, payload: Any, ref: str | None = None) -> None:
         """Send one message on this topic."""
-        self.line.send(encode(self.version, self.topic, event, payload, ref=ref, join_ref=self.join_ref))
+        self.line.send(encode(self.topic, event, payload, ref))
 
     def push_system(self, extension: str, status: str, message: str) -> None:
         """Send a `system` message."""
@@ -152,7 +117,7 @@ class Channel:
         self.stop()
         self.push_close()
 
-    def deliver_broadcast(self, frame: Encoded) -> None:
+    def deliver_broadcast(self, frame: str) -> None:
         """A broadcast; a project over its rate loses the channel, as hosted does."""
         self.hub.messages.add()
         if self.hub.messages.is_exceeded:
@@ -165,24 +130,6 @@ class Channel:
         if not self.is_closed and not self.hub.messages.is_exceeded:
             self.hub.messages.add()
             self.line.send(frame)
-
-    def deliver_presence(self, frame: str) -> None:
-        """A presence change."""
-        self.hub.presence_messages.add()
-        self.line.send(frame)
-
-    def has_replayed(self, key: str) -> bool:
-        """Whether a stored message was already sent at the join."""
-        return key in self.replayed
-
-    def sync_presence(self) -> None:
-        """Send everybody who is present."""
-        if not self.may_receive_presence:
-            return
-        if self.hub.presence_messages.is_exceeded:
-            raise ChannelEnded("Too many presence messages per second")
-        self.hub.presence_messages.add()
-        self.push("presence_state", self.hub.presence.state(self.room))
 
     def watch_token(self) -> None:
         """Look at the token again when it expires, or after a while."""
@@ -200,8 +147,7 @@ class Channel:
         """Check again: the token may have expired, or the membership ended."""
         try:
             self.hub.verifier.identify(self.token)
-            if self.policies is not None:
-                await self._read_policies()
+            await self._check_right()
         except TokenRefused as error:
             self.shut_down(error.message)
         except ChannelEnded as error:
@@ -241,6 +187,13 @@ class Channel:
             accepted = await accept_all(connection, self, self.identity, self.request.bindings)
         self.hub.subscriptions.replace(self, accepted)
         self.push_system("postgres_changes", "ok", "Subscribed to PostgreSQL")
+
+    async def act(self, frame: Frame) -> None:
+        """Handle one message to the channel: a newer token. A client that wants to send is refused."""
+        if frame.event == "access_token":
+            await self.refresh_token(frame.payload.get("access_token") if isinstance(frame.payload, dict) else None)
+        else:
+            self.push("phx_reply", {"status": "error", "response": {"reason": LISTEN_ONLY}}, ref=frame.ref)
 
     async def refresh_token(self, token: Any) -> None:
         """Take a newer token; nothing is answered unless it is refused."""
@@ -283,15 +236,12 @@ class Channel:
         if not await self.hub.authorizer.has_session(identity):
             raise ChannelEnded(SESSION_ENDED)
         self.token, self.identity = token, identity
-        if self.policies is not None:
-            await self._read_policies()
+        await self._check_right()
 
-    async def _read_policies(self) -> None:
-        """Check again what the client can read; writes are checked one by one."""
-        asker, previous = self.asker, self.policies or Policies()
-        found = await self.hub.authorizer.read(asker)
-        if asker.identity is not self.identity:
-            return  # a newer token came meanwhile, and asks for itself
-        self.policies = found
-        if previous.has_lost(found):
+    async def _check_right(self) -> None:
+        """End a private channel whose client may not read it any more."""
+        asker = self.asker
+        if not self.room.is_private or await self.hub.authorizer.may_read(asker):
+            return
+        if asker.identity is self.identity:  # else a newer token came meanwhile, and asks for itself
             raise ChannelEnded(f"You no longer have permission to read from this Channel topic: {self.room.name}")

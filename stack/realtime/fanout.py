@@ -8,7 +8,7 @@ from psycopg import AsyncConnection
 
 from stack.realtime.catalog import ReplicationCatalog, RoleView
 from stack.realtime.conditions import Condition, Question, ask_database
-from stack.realtime.frames import Version, encode
+from stack.realtime.frames import encode
 from stack.realtime.rls import Key, Seen, visible_rows
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
@@ -102,13 +102,13 @@ class ChangeFanout:
 
     def _send(self, change: Change, allowed: list[Subscription], views: dict[tuple[int, str], RoleView]) -> None:
         data: dict[tuple[str, tuple[str, ...] | None], bytes] = {}
-        frames: dict[tuple[Version, str, tuple[int, ...], bytes], str] = {}
+        frames: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         for member, select, items in _by_message(allowed):
             role = items[0].identity.role  # the member may have got a newer token since it subscribed
             if (role, select) not in data:
                 data[role, select] = render(change, views[change.table.oid, role], select, self._max_record_bytes)
             ids = tuple(dict.fromkeys(item.id for item in items))
-            key = (member.version, member.topic, ids, data[role, select])
+            key = (member.topic, ids, data[role, select])
             if key not in frames:
                 frames[key] = _encode(member, ids, data[role, select])
             member.deliver_change(frames[key])
@@ -127,7 +127,7 @@ def _by_message(
 
 def _encode(member: Member, ids: tuple[int, ...], data: bytes) -> str:
     payload = {"ids": list(ids), "data": orjson.Fragment(data)}
-    return encode(member.version, member.topic, "postgres_changes", payload)
+    return encode(member.topic, "postgres_changes", payload)
 
 
 def _address(change: Change) -> tuple[str, str]:

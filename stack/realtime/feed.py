@@ -142,12 +142,7 @@ class FeedSession:
                     first = await backlog.get()
             except TimeoutError:
                 continue
-            await self._hold_as_hosted_polls()
             await self._batch(_take(first, backlog, self._settings.batch_changes))
-
-    async def _hold_as_hosted_polls(self) -> None:
-        if self._settings.emulate_poll_seconds:
-            await asyncio.sleep(self._settings.emulate_poll_seconds)
 
     async def refresh(self) -> None:
         """Read what can change without an event in the stream: rights (a role's memberships), the publication.

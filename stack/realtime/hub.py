@@ -6,10 +6,9 @@ from typing import Protocol
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed
-from stack.realtime.limits import RateCounter, SenderRates
+from stack.realtime.limits import RateCounter
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Authorizer
-from stack.realtime.presence import Presence
 from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
@@ -23,9 +22,6 @@ class Subscriber(Protocol):
 
     def shut_down(self, message: str) -> None:
         """Send the reason, and close."""
-
-    def tell_ready(self) -> None:
-        """Notify the client that broadcasts from the database arrive now."""
 
     def subscribe_soon(self) -> None:
         """Subscribe to row changes again."""
@@ -49,13 +45,10 @@ class RealtimeHub:
         self.database = Database(addresses.database_url, settings.pool_size, settings.database_timeout_seconds)
         self.authorizer = Authorizer(self.database)
         self.rooms = Rooms()
-        self.presence = Presence(self.rooms)
         self.subscriptions = Subscriptions()
         window = settings.rate_window_seconds
         self.messages = RateCounter(settings.max_messages_per_second, window)
-        self.senders = SenderRates(settings.max_sender_messages_per_second, window)
         self.joins = RateCounter(settings.max_joins_per_second, window)
-        self.presence_messages = RateCounter(settings.max_presence_per_second, window)
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()
@@ -74,7 +67,7 @@ class RealtimeHub:
 
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""
-        self.rooms.broadcast(Room(message.topic, message.is_private), message.as_broadcast(), key=message.id)
+        self.rooms.broadcast(Room(message.topic, message.is_private), message.as_broadcast())
 
     def _suspend(self) -> None:
         """Nothing comes through while the stream is down, and nothing is replayed afterwards."""
@@ -82,5 +75,4 @@ class RealtimeHub:
 
     def _resubscribe(self) -> None:
         for channel in list(self.channels):
-            channel.tell_ready()
             channel.subscribe_soon()

@@ -1,13 +1,11 @@
 """From phx_join to what a channel is made of, with hosted's checks in hosted's order."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from stack.realtime.errors import NO_DATABASE, SESSION_ENDED, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joins import JoinRequest, parse_join
-from stack.realtime.messages import StoredMessage
-from stack.realtime.policies import Asker, Policies
-from stack.realtime.replay import stored_messages
+from stack.realtime.policies import Asker
 from stack.realtime.tokens import RealtimeCaller
 
 
@@ -30,15 +28,12 @@ class Joined:
     request: JoinRequest
     token: str
     identity: RealtimeCaller
-    policies: Policies | None
-    replayed: dict[str, StoredMessage] = field(default_factory=dict)
 
 
 async def join(hub: RealtimeHub, knock: Knock) -> Joined:
     """Return the parts of the joined channel; raises the refusal to send."""
     try:
-        joined = await _join(hub, knock)
-        return await _with_replay(hub, knock, joined) if joined.request.wants_replay else joined
+        return await _join(hub, knock)
     except DatabaseAway as error:
         raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
 
@@ -46,7 +41,7 @@ async def join(hub: RealtimeHub, knock: Knock) -> Joined:
 async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
     if not knock.name:
         raise JoinRefused("TopicNameRequired", "You must provide a topic name")
-    request = parse_join(knock.payload, knock.name)
+    request = parse_join(knock.payload)
     _check_limits(hub, knock)
     token, identity = _identify(hub, knock, request)
     await _check_role(hub, identity)
@@ -54,8 +49,10 @@ async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
         raise JoinRefused("Unauthorized", SESSION_ENDED)
     if not hub.settings.allow_public:
         _check_private(request, identity)
-    policies = await _policies(hub, knock, identity) if request.is_private else None
-    return Joined(request, token, identity, policies)
+    if request.is_private and not await hub.authorizer.may_read(Asker(identity, knock.name, knock.headers_json)):
+        reason = f"You do not have permissions to read from this Channel topic: {knock.name}"
+        raise JoinRefused("Unauthorized", reason)
+    return Joined(request, token, identity)
 
 
 def _check_limits(hub: RealtimeHub, knock: Knock) -> None:
@@ -91,27 +88,3 @@ async def _check_role(hub: RealtimeHub, identity: RealtimeCaller) -> None:
     """PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
-
-
-async def _policies(hub: RealtimeHub, knock: Knock, identity: RealtimeCaller) -> Policies:
-    policies = await hub.authorizer.read(Asker(identity, knock.name, knock.headers_json))
-    if not policies.can_read:
-        raise _unreadable(knock)
-    return policies
-
-
-async def _with_replay(hub: RealtimeHub, knock: Knock, joined: Joined) -> Joined:
-    request = joined.request
-    if not request.is_private:
-        raise JoinRefused("UnableToReplayMessages", "Replay is not allowed for public channels")
-    if request.replay is None:
-        raise JoinRefused("UnableToReplayMessages", "Replay params are not valid")
-    if joined.policies is not None and joined.policies.broadcast_read is False:
-        raise _unreadable(knock)
-    stored = await stored_messages(hub.database, knock.name, request.replay)
-    return replace(joined, replayed={message.id: message for message in stored})
-
-
-def _unreadable(knock: Knock) -> JoinRefused:
-    reason = f"You do not have permissions to read from this Channel topic: {knock.name}"
-    return JoinRefused("Unauthorized", reason)

@@ -16,11 +16,11 @@ class StoredMessage:
     payload: str
     is_private: bool
 
-    def as_broadcast(self, **meta: bool) -> dict[str, Any]:
+    def as_broadcast(self) -> dict[str, Any]:
         """The message that clients get; `meta` tells that it was stored."""
         return {
             "type": "broadcast",
             "event": self.event,
             "payload": orjson.Fragment(self.payload),
-            "meta": {"id": self.id, **meta},
+            "meta": {"id": self.id},
         }

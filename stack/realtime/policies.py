@@ -4,7 +4,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -18,28 +18,6 @@ from stack.realtime.tokens import RealtimeCaller
 log = logging.getLogger("stack.realtime")
 
 NO_PARTITION = "Realtime was unable to find the expected messages partition"
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The rights of a private channel's user; None is not queried yet."""
-
-    broadcast_read: bool | None = None
-    broadcast_write: bool | None = None
-    presence_read: bool | None = None
-    presence_write: bool | None = None
-
-    @property
-    def can_read(self) -> bool:
-        """Whether the channel may be joined at all."""
-        return bool(self.broadcast_read or self.presence_read)
-
-    def has_lost(self, later: "Policies") -> bool:
-        """Whether a newer token lacks a right to read that the older one had."""
-        return bool(
-            (self.broadcast_read and later.broadcast_read is False)
-            or (self.presence_read and later.presence_read is False)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +46,19 @@ class Authorizer:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def read(self, asker: Asker) -> Policies:
-        """Return the user's rights to read, by the probe rows that the user sees."""
+    async def may_read(self, asker: Asker) -> bool:
+        """Whether the user sees a broadcast that is put into the topic and taken back."""
         try:
             async with self._rolled_back() as connection:
                 await connection.execute(QUERIES["become_service"])
-                rows = await (await connection.execute(QUERIES["insert_probes"], asker.parameters)).fetchall()
-                probes = {extension: key for key, extension in rows}
+                probe = await (await connection.execute(QUERIES["insert_probe"], asker.parameters)).fetchone()
+                assert probe is not None
                 await connection.execute(QUERIES["become_user"], asker.parameters)
-                found = await connection.execute(
-                    QUERIES["read_probes"], {"topic": asker.topic, "ids": list(probes.values())}
-                )
-                seen = {key for (key,) in await found.fetchall()}
+                found = await connection.execute(QUERIES["read_probe"], {"topic": asker.topic, "id": probe[0]})
+                return await found.fetchone() is not None
         except psycopg.Error as error:
             _explain(error)
-            return Policies(broadcast_read=False, presence_read=False)
-        return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
+            return False
 
     async def ended_sessions(self, ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
         """Return those of these sessions that Auth no longer has."""
@@ -97,26 +72,6 @@ class Authorizer:
         """Whether Auth still has the session that a person's token was made for; other tokens name none."""
         session = identity.session_id
         return session is None or not await self.ended_sessions([session])
-
-    async def with_write(self, policies: Policies, asker: Asker, extension: str) -> Policies:
-        """The policies with the right to write filled in, asking at most once per token."""
-        if getattr(policies, f"{extension}_write") is not None:
-            return policies
-        may_write = await self.may_write(asker, extension)
-        if extension == "broadcast":
-            return replace(policies, broadcast_write=may_write)
-        return replace(policies, presence_write=may_write)
-
-    async def may_write(self, asker: Asker, extension: str) -> bool:
-        """Whether an insert as the user goes through."""
-        try:
-            async with self._rolled_back() as connection:
-                await connection.execute(QUERIES["become_user"], asker.parameters)
-                await connection.execute(QUERIES["write_probe"], {"topic": asker.topic, "extension": extension})
-        except psycopg.Error as error:
-            _explain(error)
-            return False
-        return True
 
     @asynccontextmanager
     async def _rolled_back(self) -> AsyncIterator[AsyncConnection]:

@@ -15,8 +15,7 @@ from starlette.websockets import WebSocket
 
 from stack.asgi import client_address
 from stack.realtime.errors import DatabaseAway, TokenRefused
-from stack.realtime.frames import parse_version
-from stack.realtime.http import BroadcastApi, safe_headers
+from stack.realtime.frames import VERSION
 from stack.realtime.hub import Addresses, RealtimeHub
 from stack.realtime.queries import QUERIES
 from stack.realtime.settings import RealtimeSettings
@@ -27,6 +26,8 @@ from stack.settings import Settings
 
 log = logging.getLogger("stack.realtime")
 MAINTENANCE_SECONDS = 3600.0
+# Policies may read a request's headers, but no credentials.
+WITHHELD = ("authorization", "apikey", "x-api-key", "cookie")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,12 @@ def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSett
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:
     """Make the server from its parts."""
     hub = RealtimeHub(addresses, verifier, settings)
-    api = BroadcastApi(hub)
 
     async def serve(websocket: WebSocket) -> None:
         await _serve(hub, websocket)
 
     routes: list[BaseRoute] = [
         WebSocketRoute("/realtime/v1/websocket", serve),
-        Route("/realtime/v1/api/broadcast", api.batch, methods=["POST"]),
-        Route("/realtime/v1/api/broadcast/{topic}/events/{event}", api.single, methods=["POST"]),
         Route("/realtime/v1/websocket", _needs_upgrade),
         Route("/realtime/v1/{path:path}", _not_here),
     ]
@@ -93,9 +91,8 @@ async def _not_here(request: Request) -> Response:
 
 
 async def _serve(hub: RealtimeHub, websocket: WebSocket) -> None:
-    version = parse_version(websocket.query_params.get("vsn"))
     api_key = websocket.headers.get("x-api-key") or websocket.query_params.get("apikey")
-    if version is None:
+    if websocket.query_params.get("vsn", VERSION) != VERSION:
         await _refuse(hub, websocket, 403, "Unsupported protocol version")
         return
     if not api_key:
@@ -110,8 +107,9 @@ async def _serve(hub: RealtimeHub, websocket: WebSocket) -> None:
         await _refuse(hub, websocket, 429, "Too many connected users")
         return
     await websocket.accept()
-    headers = orjson.dumps(safe_headers(websocket.headers.items())).decode()
-    await Socket(hub, websocket, version, api_key, headers, client_address(websocket.scope)).run()
+    shown = {name: value for name, value in websocket.headers.items() if name not in WITHHELD}
+    headers = orjson.dumps(shown).decode()
+    await Socket(hub, websocket, api_key, headers, client_address(websocket.scope)).run()
 
 
 async def _refuse(hub: RealtimeHub, websocket: WebSocket, status: int, message: str) -> None:

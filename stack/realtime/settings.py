@@ -10,21 +10,13 @@ class RealtimeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="RUNYARD_REALTIME_", frozen=True)
 
     allow_public: bool = Field(
-        default=False, description="Public channels, anonymous joins and broadcasts; hosted has the same switch"
+        default=False, description="Public channels and anonymous joins; hosted has the same switch"
     )
     max_frame_bytes: int = Field(default=5_000_000, description="Largest frame a client may send")
     max_connections: int = Field(default=10_000, description="Sockets with a joined channel at once")
     max_channels_per_socket: int = Field(default=100, description="Channels on one socket")
     max_joins_per_second: float = Field(default=2_500, description="Joins a second, averaged over a minute")
-    max_messages_per_second: float = Field(default=2_500, description="Messages in and out, averaged over a minute")
-    max_sender_messages_per_second: float = Field(
-        default=250, description="Messages of one sender with what they are passed on to, averaged over a minute"
-    )
-    max_batch_messages: int = Field(default=100, description="Messages in one HTTP request")
-    max_presence_per_second: float = Field(default=1_000, description="Presence messages, averaged over a minute")
-    max_presence_calls: int = Field(default=5, description="track and untrack calls of one channel per window")
-    presence_window_seconds: float = Field(default=30, description="The window of `max_presence_calls`")
-    max_payload_bytes: int = Field(default=3_000_000, description="Largest broadcast or presence payload")
+    max_messages_per_second: float = Field(default=2_500, description="Messages sent, averaged over a minute")
     max_record_bytes: int = Field(default=1_048_576, description="A larger change is sent without its big values")
     rate_window_seconds: float = Field(default=60, description="Over how long rates are averaged")
 
@@ -45,7 +37,6 @@ class RealtimeSettings(BaseSettings):
     retry_max_seconds: float = Field(default=10, description="Longest such wait")
     stream_retry_seconds: float = Field(default=0.5, description="Wait before the WAL stream is opened again")
     publication_seconds: float = Field(default=60, description="How often the publication is read again")
-    emulate_poll_seconds: float = Field(default=0, description="Hold changes this long, to feel like hosted's poller")
 
     queue_frames: int = Field(default=10_000, description="Frames that may wait for one slow socket")
     queue_bytes: int = Field(default=16_000_000, description="Bytes that may wait for one slow socket")

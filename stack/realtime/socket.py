@@ -9,10 +9,9 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from stack.realtime.actions import act
 from stack.realtime.channel import PREFIX, Channel
 from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
-from stack.realtime.frames import Encoded, Frame, Version, decode, encode
+from stack.realtime.frames import Frame, decode, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined, Knock, join
 
@@ -25,17 +24,14 @@ CLOSE_SECONDS = 5.0
 class Socket:
     """A connection with its channels; slow readers are closed rather than waited for."""
 
-    def __init__(
-        self, hub: RealtimeHub, websocket: WebSocket, version: Version, api_key: str, headers_json: str, address: str
-    ) -> None:
+    def __init__(self, hub: RealtimeHub, websocket: WebSocket, api_key: str, headers_json: str, address: str) -> None:
         self.hub = hub
-        self.version = version
         self.api_key = api_key
         self.headers_json = headers_json
         self.address = address
         self.channels: dict[str, Channel] = {}
         self._websocket = websocket
-        self._queue: deque[Encoded] = deque()
+        self._queue: deque[str] = deque()
         self._queued_bytes = 0
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
@@ -86,7 +82,7 @@ class Socket:
             self._closing = (code, reason)
             self._ending.set()
 
-    def send(self, frame: Encoded) -> None:
+    def send(self, frame: str) -> None:
         """Queue one frame; a client that does not keep up is closed, so that it cannot hold others up."""
         if self._closing is not None:
             return
@@ -99,16 +95,9 @@ class Socket:
             self.close(TRY_LATER, "Client does not keep up")
         self._wake.set()
 
-    def push(
-        self, topic: str, event: str, payload: Any, *, ref: str | None = None, join_ref: str | None = None
-    ) -> None:
-        """Encode and queue one message."""
-        self.send(encode(self.version, topic, event, payload, ref=ref, join_ref=join_ref))
-
     def reply(self, frame: Frame, status: str, response: dict[str, Any]) -> None:
         """Answer one client message."""
-        payload = {"status": status, "response": response}
-        self.push(frame.topic, "phx_reply", payload, ref=frame.ref, join_ref=frame.join_ref)
+        self.send(encode(frame.topic, "phx_reply", {"status": status, "response": response}, frame.ref))
 
     def forget(self, topic: str, channel: object) -> None:
         """A channel ended."""
@@ -130,7 +119,7 @@ class Socket:
                 while self._queue:
                     frame = self._queue.popleft()
                     self._queued_bytes -= len(frame)
-                    await self._send_now(frame)
+                    await self._websocket.send_text(frame)
                 if self._closing is not None:
                     return
                 self._wake.clear()
@@ -138,19 +127,13 @@ class Socket:
         except (WebSocketDisconnect, RuntimeError, OSError):
             return  # the client has gone
 
-    async def _send_now(self, frame: Encoded) -> None:
-        if isinstance(frame, bytes):
-            await self._websocket.send_bytes(frame)
-        else:
-            await self._websocket.send_text(frame)
-
     async def _read(self) -> None:
         while self._closing is None:
             data = await self._receive()
             if data is None:
                 return
             try:
-                await self._handle(decode(self.version, data))
+                await self._handle(decode(data))
             except MalformedFrame as error:
                 self.close(UNSUPPORTED, f"Malformed message: {error}")
 
@@ -186,7 +169,8 @@ class Socket:
         elif frame.event == "phx_leave":
             self._leave(frame)
         elif frame.topic in self.channels:
-            await self._act(self.channels[frame.topic], frame)
+            channel = self.channels[frame.topic]
+            await self._guarded(channel, lambda: channel.act(frame))
         else:
             self.reply(frame, "error", {"reason": "unmatched topic"})
 
@@ -235,9 +219,6 @@ class Socket:
             channel.stop()
             self.reply(frame, "ok", {})
             channel.push_close()
-
-    async def _act(self, channel: Channel, frame: Frame) -> None:
-        await self._guarded(channel, lambda: act(channel, frame))
 
     async def _guarded(self, channel: Channel, work: Callable[[], Any]) -> None:
         """Run a channel's work; its failure ends that channel alone, and the client rejoins."""

@@ -28,11 +28,6 @@ class RealtimeCaller:
         """Whether nobody signed in: the publishable key, or a token of its role."""
         return self.role == "anon"
 
-    def sender(self, address: str) -> str:
-        """Return the sender whose budget a message uses: the person or the runner, or the address of a caller without a name."""
-        subject = self.claims.get("sub")
-        return f"{self.role} {subject}" if subject else f"{self.role} at {address}"
-
     @property
     def session_id(self) -> uuid.UUID | None:
         """The session at Auth that a person's token belongs to; other tokens have none."""

@@ -30,7 +30,7 @@ from stack.rest.store import CatalogStore
 
 FIRST_CATALOG_SECONDS = 5.0
 # The root has no content, but its status shows whether the database is reachable.
-NOTHING = b"select null, 0, '', null, null"
+NOTHING = b"select null, 0, '', null"
 log = logging.getLogger("stack.rest")
 
 
@@ -78,7 +78,7 @@ class RestApp:
     ) -> Request:
         method = scope["method"]
         path = scope["path"].removeprefix("/rest/v1").strip("/")
-        body = await read_body(receive, headers) if method in ("POST", "PATCH", "PUT", "DELETE") else b""
+        body = await read_body(receive, headers) if method == "POST" else b""
         schema = negotiate(headers, method, catalog.schemas)
         return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
 

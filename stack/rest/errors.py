@@ -7,6 +7,7 @@ import orjson
 from stack.rest.connection import DatabaseError
 
 EXACT = {
+    "21000": 500,
     "23503": 409,
     "23505": 409,
     "25006": 405,
@@ -65,9 +66,6 @@ class Unsupported(RestError):
         )
 
 
-READ_ONLY_VIEW = ("cannot insert into view", "cannot update view", "cannot delete from view")
-
-
 def bad_query(message: str, details: str) -> RestError:
     """A query string that cannot be parsed."""
     return RestError(400, "PGRST100", message, details)
@@ -76,13 +74,6 @@ def bad_query(message: str, details: str) -> RestError:
 def bad_body(message: str = "Empty or invalid json") -> RestError:
     """A body that cannot be used."""
     return RestError(400, "PGRST102", message)
-
-
-def not_singular(rows: int) -> RestError:
-    """The client requested one object and there is not exactly one."""
-    return RestError(
-        406, "PGRST116", "Cannot coerce the result to a single JSON object", f"The result contains {rows} rows"
-    )
 
 
 def from_database(error: DatabaseError, is_anonymous: bool) -> RestError:
@@ -104,10 +95,6 @@ def _status(error: DatabaseError, is_anonymous: bool) -> int:
         return 401 if is_anonymous else 403
     if code == "22023" and message.startswith("role") and message.endswith("does not exist"):
         return 401
-    if code == "55000" and message.startswith(READ_ONLY_VIEW):
-        return 405
-    if code == "21000":
-        return 400 if message.endswith("requires a WHERE clause") else 500
     if code.startswith("PT"):
         return int(code[2:]) if code[2:].isdecimal() and 100 <= int(code[2:]) <= 599 else 500
     return BY_CLASS.get(code[:2], 400)
@@ -116,24 +103,11 @@ def _status(error: DatabaseError, is_anonymous: bool) -> int:
 def _raised(error: DatabaseError) -> RestError:
     """`raise sqlstate 'PGRST'`: message and detail carry the whole answer as JSON."""
     try:
-        message = orjson.loads(error.message)
-        code, text = str(message["code"]), str(message["message"])
-    except (ValueError, TypeError, KeyError):
-        return _unreadable(
-            f"Invalid JSON value for MESSAGE: '{error.message}'",
-            "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.",
-        )
-    hint = "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'."
-    if error.details is None:
-        return _unreadable("DETAIL is missing in the RAISE statement", hint)
-    try:
-        detail = orjson.loads(error.details)
-        status, headers = int(detail["status"]), {str(k).lower(): str(v) for k, v in detail["headers"].items()}
+        message, detail = orjson.loads(error.message), orjson.loads(error.details or "")
+        code, text, status = str(message["code"]), str(message["message"]), int(detail["status"])
+        headers = {str(name).lower(): str(value) for name, value in detail["headers"].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        return _unreadable(f"Invalid JSON value for DETAIL: '{error.details}'", hint)
+        details = f"Invalid JSON value for MESSAGE or DETAIL: '{error.message}', '{error.details}'"
+        hint = "MESSAGE must be a JSON object with 'code' and 'message', DETAIL one with 'status' and 'headers'."
+        return RestError(500, "PGRST121", "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error", details, hint)
     return RestError(status, code, text, message.get("details"), message.get("hint"), headers)
-
-
-def _unreadable(details: str, hint: str) -> RestError:
-    message = "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error"
-    return RestError(500, "PGRST121", message, details, hint)

@@ -16,36 +16,18 @@ SIMPLE = {
     "ilike": "ilike",
     "match": "~",
     "imatch": "~*",
-    "cs": "@>",
-    "cd": "<@",
-    "ov": "&&",
-    "sl": "<<",
-    "sr": ">>",
-    "nxr": "&<",
-    "nxl": "&>",
-    "adj": "-|-",
-    "isdistinct": "is distinct from",
-}
-QUANTIFIED = frozenset(("eq", "gt", "gte", "lt", "lte", "like", "ilike", "match", "imatch"))
-FULL_TEXT = {
-    "fts": "to_tsquery",
-    "plfts": "plainto_tsquery",
-    "phfts": "phraseto_tsquery",
-    "wfts": "websearch_to_tsquery",
 }
 IS_VALUES = {"null": "null", "not_null": "not null", "true": "true", "false": "false", "unknown": "unknown"}
-OPERATORS = frozenset((*SIMPLE, *FULL_TEXT, "in", "is", "not"))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One comparison; `argument` is a full-text configuration, or `any`/`all`."""
+    """One comparison."""
 
     field: Field
     operator: str
     value: str
     items: tuple[str, ...] = ()
-    argument: str | None = None
     is_negated: bool = False
 
 
@@ -56,12 +38,6 @@ class Tree:
     operator: str
     branches: tuple["Filter | Tree", ...]
     is_negated: bool = False
-
-
-def is_filter(value: str) -> bool:
-    """Whether a query parameter's value starts with an operator, and so is not a function argument."""
-    head = value.split(".", 1)[0]
-    return "." in value and head.split("(", 1)[0] in OPERATORS
 
 
 def parse_filter(field: Field, text: str) -> Filter:
@@ -117,41 +93,23 @@ def _branch(scanner: Scanner) -> Filter | Tree:
 def _operation(scanner: Scanner, field: Field, *, is_nested: bool) -> Filter:
     is_negated = scanner.skip("not.")
     start = scanner.position
-    operator = scanner.until(".(")
-    argument = _argument(scanner)
-    if not scanner.skip(".") or not _is_known(operator, argument):
+    operator = scanner.until(".")
+    if not scanner.skip(".") or operator not in (*SIMPLE, "in", "is"):
         scanner.position = start
-        raise _unknown(scanner, operator, argument)
+        raise _unknown(scanner, operator)
     if operator == "in":
-        return Filter(field, operator, "", _list(scanner), None, is_negated)
+        return Filter(field, operator, "", _list(scanner), is_negated)
     value = _value(scanner, is_nested=is_nested)
     if operator == "is":
         if value.lower() not in IS_VALUES:
             raise scanner.fail("isVal: (null, not_null, true, false, unknown)")
         value = value.lower()
-    return Filter(field, operator, value, (), argument, is_negated)
+    return Filter(field, operator, value, (), is_negated)
 
 
-def _argument(scanner: Scanner) -> str | None:
-    if not scanner.skip("("):
-        return None
-    argument = scanner.until(")")
-    scanner.need(")")
-    return argument
-
-
-def _is_known(operator: str, argument: str | None) -> bool:
-    if operator in FULL_TEXT:
-        return argument is None or argument.replace("_", "").isalnum()
-    if argument is not None:
-        return operator in QUANTIFIED and argument in ("any", "all")
-    return operator in SIMPLE or operator in ("in", "is")
-
-
-def _unknown(scanner: Scanner, operator: str, argument: str | None) -> Exception:
-    shown = operator if argument is None else f"{operator}({argument})"
+def _unknown(scanner: Scanner, operator: str) -> Exception:
     place = f'"failed to parse filter ({scanner.text})" (line 1, column {scanner.position + 1})'
-    return bad_query(place, f'unexpected "{shown}" expecting "not" or operator (eq, gt, ...)')
+    return bad_query(place, f'unexpected "{operator}" expecting "not" or operator (eq, gt, ...)')
 
 
 def _value(scanner: Scanner, *, is_nested: bool) -> str:
@@ -159,20 +117,15 @@ def _value(scanner: Scanner, *, is_nested: bool) -> str:
         rest = scanner.text[scanner.position :]
         scanner.position = len(scanner.text)
         return rest
-    return _element(scanner, with_arrays=True)
+    return _element(scanner)
 
 
-def _element(scanner: Scanner, *, with_arrays: bool = False) -> str:
+def _element(scanner: Scanner) -> str:
     start = scanner.position
     if scanner.peek('"'):
         value = scanner.quoted()
         if scanner.at_end or scanner.text[scanner.position] in ",)":
             return value
-        scanner.position = start
-    if with_arrays and scanner.peek("{"):
-        value = scanner.until("}")
-        if scanner.skip("}"):
-            return value + "}"
         scanner.position = start
     return scanner.until(",)")
 

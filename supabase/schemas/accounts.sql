@@ -23,6 +23,8 @@ begin
     perform private.fail('RY404', 'There is no such service account.');
   end if;
   perform private.need('account.manage', v_account.org_id);
+  perform private.need_verbs_of(v_account.org_id, v_account.role::pg_catalog.text, array(
+    select b from private.bindings_of(v_account.org_id, p_account) as b));
   return v_account;
 end;
 $$;
@@ -72,6 +74,7 @@ begin
       'Name the OIDC issuer and audience, or make a secret.');
   end if;
   perform private.check_account_role(p_spec ->> 'role', p_spec ->> 'path');
+  perform private.need_verbs_of(p_org, p_spec ->> 'role');
   if coalesce(p_spec ->> 'path',
     '') <> '' and not exists (select from public.groups where org_id = p_org and path = p_spec ->> 'path') then
     perform private.fail('RY404', format('There is no group "%s".', p_spec ->> 'path'),
@@ -125,6 +128,7 @@ declare
 begin
   perform private.refuse_unknown_keys(p_spec, array['name', 'description', 'trusts', 'role', 'is_disabled']);
   perform private.check_account_role(p_spec ->> 'role', v_old.path);
+  perform private.need_verbs_of(v_old.org_id, p_spec ->> 'role');
   v_account := jsonb_populate_record(v_old, p_spec);
   update public.service_accounts set name = trim(v_account.name), description = v_account.description,
     trusts = v_account.trusts,

@@ -34,6 +34,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_iden
 comment on function public.attach_identity is 'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
+create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. Admins.';
+grant execute on function public.attach_policy to authenticated;
+
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.bring_modules(p_job, p_folders);\nend\n';
 comment on function public.bring_modules is 'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
@@ -48,6 +53,11 @@ create function public.cancel_set(p_set uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.cancel_set(p_set);\nend\n';
 comment on function public.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function public.cancel_set to authenticated;
+
+create function public.change_record(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.change_record(p_job);\nend\n';
+comment on function public.change_record is 'The signed record of a run''s change, also after the run itself was deleted. Members.';
+grant execute on function public.change_record to authenticated;
 
 create function public.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.change_runners(p_org, p_workers, p_change, p_options);\nend\n';
@@ -164,6 +174,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_iden
 comment on function public.detach_identity is 'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function public.detach_identity to authenticated;
 
+create function public.detach_policy(p_policy uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.detach_policy(p_policy);\nend\n';
+comment on function public.detach_policy is 'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+grant execute on function public.detach_policy to authenticated;
+
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.device_login(p_user_code);\nend\n';
 comment on function public.device_login is 'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed in.';
@@ -269,6 +284,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.grant_role(
 comment on function public.grant_role is 'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. Admins.';
 grant execute on function public.grant_role to authenticated;
 
+create function public.has_unsigned_records() returns boolean
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.has_unsigned_records();\nend\n';
+comment on function public.has_unsigned_records is 'Whether a record waits to be signed. Service key only.';
+grant execute on function public.has_unsigned_records to service_role;
+
 create function public.identity_trust_policies(p_job_identity uuid, p_issuer text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.identity_trust_policies(p_job_identity, p_issuer);\nend\n';
 comment on function public.identity_trust_policies is 'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject has the organisation''s id, the module or group, and the phase. Members.';
@@ -319,6 +339,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_deliv
 comment on function public.lease_deliveries is 'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.lease_records(p_limit integer default 50) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.lease_records(p_limit);\nend\n';
+comment on function public.lease_records is 'Takes records that wait for a signature, for a minute: the signer that dies loses none. Service key only.';
+grant execute on function public.lease_records to service_role;
+
 create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.link_git_login(p_org, p_user, p_host, p_login);\nend\n';
 comment on function public.link_git_login is 'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except those that approve or apply. Admins.';
@@ -329,6 +354,11 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list
 comment on function public.list_access is 'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it is the role of a membership or an account in the whole organisation. Members.';
 grant execute on function public.list_access to authenticated;
 
+create function public.list_change_records(p_module uuid, p_after integer default 0) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_change_records(p_module, p_after);\nend\n';
+comment on function public.list_change_records is 'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';
+grant execute on function public.list_change_records to authenticated;
+
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_deliveries(p_org, p_status, p_before, p_limit);\nend\n';
 comment on function public.list_deliveries is 'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
@@ -336,7 +366,7 @@ grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_dependencies(p_org, p_path);\nend\n';
-comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it. Members.';
+comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
@@ -461,7 +491,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -473,6 +503,11 @@ create function public.my_verbs(p_org uuid, p_path text) returns text[]
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_verbs(p_org, p_path);\nend\n';
 comment on function public.my_verbs is 'What the caller may do at a path. Members.';
 grant execute on function public.my_verbs to authenticated;
+
+create function public.open_organization(p_org uuid) returns void
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.open_transactions();\nend\n';
@@ -488,6 +523,11 @@ create function public.organization_makers() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.organization_makers();\nend\n';
 comment on function public.organization_makers is 'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
+
+create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
+comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+grant execute on function public.override_check to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.path_runners(p_org, p_path);\nend\n';
@@ -513,6 +553,11 @@ create function public.plan_pull_request(p_connection uuid, p_number integer, p_
 language plpgsql set search_path = '' as e'\nbegin\n  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);\nend\n';
 comment on function public.plan_pull_request is 'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, where the repository allows forks. Operators.';
 grant execute on function public.plan_pull_request to authenticated;
+
+create function public.policy_files(p_policy uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_files(p_policy);\nend\n';
+comment on function public.policy_files is 'The files of a policy set, {name: text}. Members.';
+grant execute on function public.policy_files to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
@@ -829,6 +874,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
 
+create function public.sign_record(p_record bigint, p_key text, p_signature text) returns boolean
+language plpgsql set search_path = '' as e'\nbegin\n  return private.sign_record(p_record, p_key, p_signature);\nend\n';
+comment on function public.sign_record is 'Adds a record''s signature, once. Service key only.';
+grant execute on function public.sign_record to service_role;
+
 create function public.start_device_login(p_device_hash text, p_user_code text, p_program text, p_address text default ''::text, p_callback jsonb default null::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.start_device_login(p_device_hash, p_user_code, p_program, p_address, p_callback);\nend\n';
 comment on function public.start_device_login is 'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
@@ -954,9 +1004,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.update_one_
 comment on function public.update_one_worker is 'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named one, also an older one. Admins.';
 grant execute on function public.update_one_worker to authenticated;
 
-create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs);\nend\n';
-comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
+create function public.update_organization(p_org uuid, p_name text default null::text, p_log_retention_days integer default null::integer, p_can_approve_own_jobs boolean default null::boolean, p_time_limits jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.update_organization(p_org, p_name, p_log_retention_days, p_can_approve_own_jobs,\n    p_time_limits);\nend\n';
+comment on function public.update_organization is 'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long jobs may take. Owners.';
 grant execute on function public.update_organization to authenticated;
 
 create function public.update_outdated_workers(p_org uuid) returns jsonb
@@ -994,8 +1044,8 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.uplo
 comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
 grant execute on function public.upload_status to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);\nend\n';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits);\nend\n';
 comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
@@ -1089,10 +1139,20 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_outp
 comment on function public.worker_outputs_get is 'The outputs of a module that grants them to the job''s, as a state without resources.';
 grant execute on function public.worker_outputs_get to engine, executor, worker;
 
+create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+grant execute on function public.worker_policies to executor, worker;
+
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';
 comment on function public.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
 grant execute on function public.worker_put_artifact to executor, worker;
+
+create function public.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_record_checks(p_job, p_attempt, p_checks);\nend\n';
+comment on function public.worker_record_checks is 'Records what the policy sets of a job found in its plan, and answers whether it is refused. A job that applies without a saved plan is refused where one waits for an override, too.';
+grant execute on function public.worker_record_checks to executor, worker;
 
 create function public.worker_recover(p_running jsonb default '[]'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_recover(p_running);\nend\n';

@@ -1,5 +1,19 @@
 -- Approvals: what members decided about jobs that wait for a decision, and when enough of them agree.
 
+-- How the caller has proved who they are: through a session, a personal token, a service account or the database
+-- itself; with which methods and strength. Null where nobody calls.
+create function private.signed_in() returns jsonb language sql stable set search_path = '' as $$
+  select case when c.claims is not null then jsonb_strip_nulls(jsonb_build_object(
+    'through', case when c.claims ? 'account_version' then 'service account'
+      when c.claims ? 'personal_token' then 'personal token' when c.claims ? 'delegation' then 'comment'
+      else 'session' end,
+    'level', c.claims ->> 'aal', 'provider', c.claims #>> '{app_metadata,provider}',
+    'methods', case when jsonb_typeof(c.claims -> 'amr') = 'array' then (
+      select jsonb_agg(coalesce(a ->> 'method', a #>> '{}'))
+      from jsonb_array_elements(c.claims -> 'amr') as a) end)) end
+  from (select private.jwt() as claims) as c
+$$;
+
 create table public.approvals (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -11,6 +25,7 @@ create table public.approvals (
   is_override boolean not null default false,
   plan_sha256 text,
   created_at timestamptz not null default now(),
+  signed_in jsonb,
   unique (job_id, user_id)
 );
 create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
@@ -24,6 +39,8 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
+comment on column public.approvals.signed_in is
+  'How they had signed in: {through, level, methods, provider}; null where it was not noted yet.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();

@@ -353,6 +353,7 @@ declare
   v_is_auto boolean;
   v_is_locked boolean;
   v_is_early boolean := private.plan_promotion_problem(p_plan) is not null;
+  v_is_checked boolean := private.policy_problem(p_plan.id) is null;
   v_is_held boolean;
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
@@ -362,14 +363,14 @@ begin
     v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
-  v_is_held := not v_is_auto or v_is_locked or v_is_early;
+  v_is_held := not v_is_auto or v_is_locked or v_is_early or not v_is_checked;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false))
     or p_plan.payload #>> '{module,source_kind}' = 'upload' and not v_module.can_apply_uploads then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
   v_job.payload := private.planned_payload(p_plan.id);
-  if v_is_auto and v_is_early and not v_is_locked then
+  if v_is_auto and v_is_early and v_is_checked and not v_is_locked then
     v_job.payload := jsonb_set(v_job.payload, '{options,awaits_promotion}', 'true');
   end if;
   v_job.plan_job_id := p_plan.id;
@@ -489,10 +490,14 @@ begin
     if v_job.result ? 'change_digest' then
       perform private.note_plan_digest(v_job);
     end if;
+    if v_job.payload #> '{options,bring_state}' = 'true' then
+      perform private.write_change_record(v_job, v_job.module_id);
+    end if;
     if private.is_applied_next(v_job.payload, v_job.plan_summary) then
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
+    perform private.write_change_record(v_job, v_job.module_id);
     perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
@@ -502,7 +507,7 @@ begin
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'STATE' then
-    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id)
+    perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id), private.write_change_record(v_job, m)
     from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);

@@ -206,6 +206,8 @@ begin
   end if;
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
+  elsif v_old.type in ('PLAN', 'APPLY', 'DESTROY') then
+    v_new.payload := private.with_policies(v_old.payload, v_old.org_id, v_old.module_path);
   end if;
   v_new.retry_of := p_job;
   v_new.idempotency_key := null;
@@ -213,6 +215,10 @@ begin
   v_new.needs_confirmation := false;
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
+  if v_old.type = 'PLAN' then
+    v_new.payload := v_old.payload || jsonb_build_object('options', private.caller_options(v_old.org_id, 'PLAN',
+      array[v_old.module_path], v_old.payload -> 'options'));
+  end if;
   -- The module's present requirement counts, unless the job requires more.
   if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
@@ -441,10 +447,16 @@ begin
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
+    -- An approval that is not the last may come before an override, which ends it.
+    if v_job.approvals_received + 1 >= v_job.approvals_required then
+      perform private.check_policies(v_job.plan_job_id);
+    end if;
     perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256,
+    signed_in)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256,
+    private.signed_in());
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
     'job', v_job.number::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),

@@ -55,32 +55,52 @@ comment on table public.module_bindings is
 create table private.dependency_proposals (
   consumer_id uuid not null references public.modules (id) on delete cascade,
   producer_id uuid not null references public.modules (id) on delete cascade,
+  bindings jsonb not null default '{}',
   primary key (consumer_id, producer_id)
 );
 create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
 alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
-  'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
+  'Modules whose outputs the code of another one reads (terraform_remote_state, or Terragrunt''s dependency), as its '
+  'last plan has found.';
+comment on column private.dependency_proposals.bindings is 'Inputs of the consumer, each with the output that it is.';
+
+-- The modules that code reads outputs of: by path, or by folder in the same source.
+create function private.read_modules(p_module public.modules, p_reads jsonb)
+returns table (producer_id uuid, bindings jsonb)
+language plpgsql stable set search_path = '' as $$
+begin
+  return query
+    select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
+    from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
+      with ordinality as r (value, place)
+    join public.modules as m on m.org_id = p_module.org_id and m.deleted_at is null and m.id <> p_module.id
+      and case when r.value ? 'folder' then m.source - 'subfolder' = p_module.source - 'subfolder'
+          and trim(both '/' from coalesce(m.source ->> 'subfolder', '')) = r.value ->> 'folder'
+        else m.path = replace(r.value ->> 'workspace', '.', '/') and exists (
+          select from public.organizations as o where o.id = m.org_id and o.slug = r.value ->> 'organization') end
+    where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last;
+end;
+$$;
+
+create function private.propose(p_module public.modules, p_reads jsonb) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.dependency_proposals as d (consumer_id, producer_id, bindings)
+  select p_module.id, r.producer_id, r.bindings from private.read_modules(p_module, p_reads) as r
+  on conflict (consumer_id, producer_id) do update set bindings = excluded.bindings
+    where d.bindings <> excluded.bindings;
+end;
+$$;
 
 -- Keeps which modules the code of a planned module reads outputs of.
 create function private.note_reads(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
 declare
-  v_reads pg_catalog.uuid[] := '{}';
+  v_module public.modules := (select m from public.modules as m where m.id = p_job.module_id);
 begin
-  if jsonb_typeof(p_job.result -> 'reads') = 'array' then
-    v_reads := array(
-      select m.id from jsonb_array_elements(p_job.result -> 'reads') with ordinality as r (value, place)
-      join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
-      join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
-        and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
-  end if;
-  if v_reads = '{}' and p_job.status <> 'SUCCEEDED' then
-    return;
-  end if;
-  delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
-    and d.producer_id <> all (v_reads);
-  insert into private.dependency_proposals (consumer_id, producer_id)
-  select p_job.module_id, r from unnest(v_reads) as r on conflict do nothing;
+  delete from private.dependency_proposals as d where d.consumer_id = v_module.id and p_job.status = 'SUCCEEDED'
+    and d.producer_id not in (select r.producer_id from private.read_modules(v_module, p_job.result -> 'reads') as r);
+  perform private.propose(v_module, p_job.result -> 'reads');
 end;
 $$;
 
@@ -414,18 +434,20 @@ begin
         join public.modules as p on p.id = e.producer_id), '[]'),
       'proposals', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', r.consumer_id, 'producer_id', r.producer_id, 'consumer',
-          c.path, 'producer', p.path) order by c.path, p.path)
+          c.path, 'producer', p.path, 'bindings', r.bindings) order by c.path, p.path)
         from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
         join public.modules as p on p.id = r.producer_id and p.deleted_at is null
         where r.consumer_id in (select b.id from below as b) and private.is_seen(p_org, p.path, v_seen) and not exists (
           select from public.module_dependencies as d
-          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
+          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id and r.bindings <@ (
+            select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
+            where b.consumer_id = d.consumer_id and b.producer_id = d.producer_id))), '[]')));
 end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
   'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
-  'modules whose code reads outputs of another one without depending on it. Members.';
+  'modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
 grant execute on function private.list_dependencies to authenticated;
 
 -- ## values

@@ -171,19 +171,22 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
   v_hooks pg_catalog.jsonb := '{}';
+  v_limits pg_catalog.jsonb := (select o.time_limits from public.organizations as o where o.id = p_org);
   v_group public.groups;
 begin
   for v_group in
     select g.* from public.groups as g
-    where g.org_id = p_org and g.path = any (v_prefixes) and g.hooks <> '{}' order by length(g.path)
+    where g.org_id = p_org and g.path = any (v_prefixes) and (g.hooks <> '{}' or g.time_limits <> '{}')
+    order by length(g.path)
   loop
     v_hooks := v_hooks || v_group.hooks;
+    v_limits := v_limits || v_group.time_limits;
   end loop;
-  return jsonb_build_object('hooks', v_hooks);
+  return jsonb_build_object('hooks', v_hooks, 'time_limits', v_limits);
 end;
 $$;
 
--- Hooks from above each of these modules, by the path of its group; each group is read once.
+-- Hooks and time limits from above each of these modules, by the path of its group; each group is read once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -225,6 +228,7 @@ begin
   end if;
   perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
+  perform private.check_policies(p_plan);
 end;
 $$;
 
@@ -351,6 +355,8 @@ declare
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   -- An apply of a plan may have the plan's number.
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
+  v_is_checked boolean := p_type in ('PLAN', 'APPLY', 'DESTROY') and exists (
+    select from public.policy_sets as s where s.org_id = p_org);
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
@@ -370,6 +376,7 @@ begin
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
         then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
+      when v_is_checked then private.with_policies(to_jsonb(payload), p_org, m.path)
       else to_jsonb(payload) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
@@ -386,6 +393,7 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
+        m.time_limits,
       (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
         join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
@@ -464,7 +472,8 @@ begin
   if p_type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
-  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
+  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
+    select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;
@@ -488,6 +497,18 @@ create function private.verb_to_run(p_type public.job_type, p_options jsonb defa
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
     or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+$$;
+
+-- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by
+-- the auto-apply of its module.
+create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
+returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_type = 'PLAN' and not private.is_allowed('job.apply', p_org, '') and exists (
+    select from unnest(p_paths) as p (path) where not private.is_allowed('job.apply', p_org, p.path))
+    then coalesce(p_options, '{}') || '{"auto_apply": false}' else p_options end;
+end;
 $$;
 
 -- Refuses the caller unless they may run such a job for each of these modules.

@@ -185,11 +185,13 @@ comment on function private.set_identity_subject is
   'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
 grant execute on function private.set_identity_subject to authenticated;
 
--- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
+-- Detaches the identities and policy sets of a removed group or module: a later one with the same path must not
+-- inherit them.
 create function private.detach_from_removed() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.job_identities where org_id = old.org_id and path = old.path;
+  delete from public.policy_sets where org_id = old.org_id and path = old.path;
   return null;
 end;
 $$;

@@ -4,7 +4,7 @@
 -- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
 -- A module's lock keeps applies from starting.
 
-create type public.engine as enum ('tofu', 'terraform', 'pulumi');
+create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
 create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
@@ -23,6 +23,7 @@ create table public.groups (
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
   git_apply text check (private.is_apply_mode(git_apply)),
+  time_limits jsonb not null default '{}' check (private.is_time_limits(time_limits)),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -34,6 +35,8 @@ comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
 comment on column public.groups.git_apply is
   'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
+comment on column public.groups.time_limits is
+  'How long jobs of modules below may take, as the organisation has it; a nearer group or the module overrides it.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -64,6 +67,7 @@ create table public.modules (
   approval_timeout_seconds integer not null default 86400,
   auto_apply boolean not null default false,
   can_apply_uploads boolean not null default false,
+  time_limits jsonb not null default '{}',
   is_temporary boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -100,6 +104,8 @@ comment on column public.modules.approval_timeout_seconds is
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
 comment on column public.modules.can_apply_uploads is
   'Whether the plan of a folder that somebody uploaded may be applied.';
+comment on column public.modules.time_limits is
+  'How long its jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is inherited.';
 comment on column public.modules.drift_since is
   'When drift was first found that no look since has found gone; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
@@ -118,7 +124,7 @@ begin
     or length(new.description) > 2000
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
-    or jsonb_typeof(new.source) <> 'object'
+    or jsonb_typeof(new.source) <> 'object' or not private.is_time_limits(new.time_limits)
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
       or not private.is_label_list(new.labels)
     -- Each of its jobs carries a copy.
@@ -126,13 +132,13 @@ begin
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
       'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
-      'extra_files have at most 1 MiB together.');
+      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook.');
   end if;
   return new;
 end;
 $$;
 create trigger check_row before insert or update of name, path, description, source, engine_version,
-  extra_files, hooks, labels,
+  extra_files, hooks, labels, time_limits,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
@@ -357,7 +363,7 @@ begin
     'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
       'hooks', 'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
-    'can_apply_uploads', 'is_temporary']);
+    'can_apply_uploads', 'is_temporary', 'time_limits']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
   v_module.labels := private.sorted_labels(v_module.labels);
   perform private.check_module(v_module);
@@ -378,10 +384,10 @@ begin
     'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
-    '' as description
+    '{}'::pg_catalog.jsonb as time_limits, '' as description
   into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-      v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
+      v_new.can_apply_uploads, v_new.is_temporary, v_new.time_limits, v_new.description;
   return v_new;
 end;
 $$;

@@ -146,8 +146,10 @@ begin
     end if;
     v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
     v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
-      || jsonb_build_object('backend', v_root -> 'backend'));
+      || jsonb_build_object('backend', v_root -> 'backend', 'reads', v_root -> 'reads'));
   end loop;
+  perform private.propose(m, d -> 'reads') from jsonb_array_elements(v_done) as d
+  join public.modules as m on m.id = (d ->> 'id')::pg_catalog.uuid where d -> 'reads' <> '[]';
   if jsonb_typeof(p_folders) is distinct from 'array'
     or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
     perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');

@@ -264,9 +264,9 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
--- Whether there is something to send.
+-- Whether there is something to send, or a record of a change to sign: the sender wakes the function that signs.
 create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
-  select exists (select from private.sendable_deliveries)
+  select exists (select from private.sendable_deliveries) or private.has_unsigned_records()
 $$;
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.

@@ -86,7 +86,7 @@ grant execute on function private.create_organization to authenticated;
 
 create function private.update_organization(
   p_org uuid, p_name text default null, p_log_retention_days integer default null, p_can_approve_own_jobs boolean
-  default null
+  default null, p_time_limits jsonb default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -97,7 +97,8 @@ begin
   select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
   update public.organizations set
     name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
-    can_approve_own_jobs = coalesce(p_can_approve_own_jobs, can_approve_own_jobs)
+    can_approve_own_jobs = coalesce(p_can_approve_own_jobs, can_approve_own_jobs),
+    time_limits = coalesce(p_time_limits, time_limits)
   where id = p_org
   returning * into v_org;
   perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
@@ -105,12 +106,14 @@ begin
   return to_jsonb(v_org);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
+    perform private.fail('RY422', 'The name, the retention or a time limit is not valid.',
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days; time limits are 1 to 604800 s for plan and '
+      'apply, 1 to 600 s for hook.');
 end;
 $$;
 comment on function private.update_organization is
-  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
+  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long '
+  'jobs may take. Owners.';
 grant execute on function private.update_organization to authenticated;
 
 -- Refuses to remove an organisation that still has something of its own.
@@ -162,7 +165,8 @@ begin
   perform private.need_proved();
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role, 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
+      m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
+        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
         private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
       order by o.name, o.id), '[]')
     from (
@@ -173,9 +177,22 @@ begin
 end;
 $$;
 comment on function private.my_organizations is
-  'The caller''s organisations with their role in each, the prefixes that a guest sees (null: '
-  'all), and the verbs that roles at paths add somewhere.';
+  'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
+  '(null: all), and the verbs that roles at paths add somewhere.';
 grant execute on function private.my_organizations to authenticated;
+
+create function private.open_organization(p_org uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need('organization.read', p_org);
+  insert into private.last_organizations (user_id, org_id)
+  select m.user_id, m.org_id from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
+  on conflict (user_id) do update set org_id = excluded.org_id;
+end;
+$$;
+comment on function private.open_organization is
+  'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void
@@ -194,8 +211,9 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
-  perform private.need(case when p_role = 'owner' then 'member.own' else 'member.manage' end, p_org);
+  perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
+  perform private.need_verbs_of(p_org, p_role::pg_catalog.text);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
   end if;
@@ -346,7 +364,8 @@ begin
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need(case when 'owner' in (v_member.role, p_role) then 'member.own' else 'member.manage' end, p_org);
+  perform private.need('member.manage', p_org);
+  perform private.need_verbs_of(p_org, least(v_member.role, p_role)::pg_catalog.text);
   update public.memberships set role = p_role, is_claimed = false where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,

@@ -224,6 +224,8 @@ language sql stable set search_path = '' as $$
       limit 200) as c),
     'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
       where a.job_id = p_job.id),
+    'checks', (select coalesce(jsonb_agg(to_jsonb(c) order by length(c.path), c.name), '[]')
+      from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)),
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
@@ -259,6 +261,7 @@ begin
     'why', case when v_job.status = 'QUEUED'
       then private.explain_queue(v_job.id) || jsonb_build_object('checked_at', now()) end,
     'target', (select w.name from public.workers as w where w.id = v_job.target_worker_id),
+    'record', case when v_job.finished_at is not null then private.record_status(v_job.id) end,
     -- A process that connected later under the same name may have other engines.
     'instance', (select jsonb_build_object('engines', i.engines, 'isolation', i.facts ->> 'isolation')
       from public.worker_instances as i where i.id = v_job.instance_id and i.connected_at <= v_job.claimed_at));

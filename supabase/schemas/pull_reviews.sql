@@ -45,9 +45,9 @@ begin
     perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
       'Ask another operator, admin or owner.');
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256, signed_in)
   values (p_plan.org_id, p_plan.id, private.caller_id(), private.caller_label(p_plan.org_id), p_decision, p_comment,
-    p_plan.plan_sha256);
+    p_plan.plan_sha256, private.signed_in());
   perform private.audit(p_plan.org_id, 'job.reviewed', 'job', p_plan.number::pg_catalog.text,
     'PLAN ' || p_plan.module_path, jsonb_build_object('decision', p_decision, 'pull_request', v_pull.number));
 end;
@@ -96,7 +96,8 @@ declare
   v_words pg_catalog.text;
 begin
   if p_apply.status <> 'AWAITING_APPROVAL' or p_plan.payload #>> '{options,git,commit}' is null
-    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id) then
+    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id)
+    or private.policy_problem(p_plan.id) is not null then
     return;
   end if;
   select * into v_reviewed from private.reviewed_plan(p_plan);
@@ -116,8 +117,9 @@ begin
     select * from private.reviews_of(v_reviewed.job_id)
   loop
     exit when p_apply.status <> 'AWAITING_APPROVAL';
-    insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
-    values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256)
+    insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256, signed_in)
+    values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256,
+      v_review.signed_in)
     on conflict do nothing;
     if found then
       p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words);

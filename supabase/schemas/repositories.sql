@@ -220,6 +220,7 @@ begin
   insert into public.module_git (module_id, org_id) values (p_module, v_module.org_id) on conflict do nothing;
   select * into v_old from public.module_git where module_id = p_module for update;
   v_new := jsonb_populate_record(v_old, p_spec);
+  perform private.need('job.apply', v_module.org_id, v_module.path) where v_new.apply is distinct from v_old.apply;
   perform private.fail('RY422', format('"%s" is not a path inside of a repository.', left(p, 100)),
     'Write it from the root of the repository, such as modules/network.')
   from unnest(v_new.paths) as p where p is null or p !~ '^[^/\s].*$' or length(p) > 400 or p ~ '(^|/)\.\.?(/|$)';

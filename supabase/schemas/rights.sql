@@ -289,6 +289,18 @@ begin
 end;
 $$;
 
+-- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
+-- they count: whoever gives a role, or changes how an account signs in, may act with it.
+create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.need(v.verb, p_org, g.path) from (
+    select null as path, p_role as role union all select b.path, b.role from unnest(p_bindings) as b) as g
+  cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb);
+end;
+$$;
+
 -- The name of a member, a team or a service account of the organisation; refuses anything else.
 create function private.subject_name(p_org uuid, p_kind text, p_id uuid) returns text
 language plpgsql stable set search_path = '' as $$

@@ -251,6 +251,15 @@ begin
 end;
 $$;
 
+-- Refuses the caller unless they may run what the schedule runs: a plan may be applied by its module's auto-apply.
+create function private.need_to_fire(p_schedule public.schedules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.need(case p_schedule.type when 'DRIFT' then 'job.plan' else 'job.apply' end, p_schedule.org_id,
+    p_schedule.path);
+end;
+$$;
+
 -- A schedule with the fields changed that a specification names, and its next time. Refuses what could not run.
 create function private.checked_schedule(p_schedule public.schedules, p_spec jsonb) returns public.schedules
 language plpgsql stable set search_path = '' as $$
@@ -266,6 +275,7 @@ begin
   end if;
   perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_new.org_id, v_new.path);
+  perform private.need_to_fire(v_new);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
@@ -421,8 +431,10 @@ create function private.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
-  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
+  v_set public.job_sets;
 begin
+  perform private.need_to_fire(v_schedule);
+  v_set := private.fire_schedule(v_schedule, private.caller_id());
   if v_set.id is null then
     perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
       'Look at its last run.');

@@ -27,8 +27,8 @@ begin
   end if;
   perform private.refuse_second_set(p_org, p_type, p_path);
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
-  values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
-    v_key,
+  values (p_org, p_type, p_path, jsonb_build_object('priority', 150)
+    || coalesce(private.caller_options(p_org, p_type, array[p_path], p_options), '{}') - 'idempotency_key', v_key,
     private.caller_id(), private.caller_label(p_org)) returning * into v_set;
   v_modules := array(select private.modules_below(p_org, p_path));
   if v_modules = '{}' then
@@ -88,7 +88,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
-  perform private.need(private.verb_to_run(v_set.type), v_set.org_id, v_set.path);
+  perform private.my_set(p_set, private.verb_to_run(v_set.type));
   -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
@@ -233,6 +233,7 @@ begin
     where r.decision is not null and (p_modules is null or r.module_id = any (p_modules)) order by r.step, r.module_id
   loop
     if v_row.decision = 'apply' then
+      perform private.need('job.apply', v_set.org_id, v_row.module_path);
       v_modules := v_modules || v_row.module_id;
       v_plans := v_plans || v_row.job_id;
       continue;

@@ -195,7 +195,7 @@ begin
 end;
 $$;
 
--- A set that the caller may use in that role.
+-- A set that the caller may use in that role. That of a cascade acts at its modules, not at the module that caused it.
 create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
 language plpgsql stable set search_path = '' as $$
 declare
@@ -206,7 +206,11 @@ begin
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
-  perform private.need(p_verb, v_set.org_id, v_set.path);
+  perform private.need(p_verb, v_set.org_id, p.path) from (
+    select v_set.path where v_set.cause_job_id is null
+    union all
+    select o.path from private.set_members as m join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and v_set.cause_job_id is not null) as p;
   return v_set;
 end;
 $$;

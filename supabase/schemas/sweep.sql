@@ -401,6 +401,10 @@ begin
       delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
         select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
         order by o.created_at limit 200);
+    when 'old_bundles' then
+      -- No job that names an older one waits any more.
+      delete from private.policy_bundles as b where b.used_at < now() - interval '90 days' and not exists (
+        select from public.policy_sets as s where s.org_id = b.org_id and s.bundle_sha256 = b.sha256);
     when 'old_uploads' then
       delete from private.uploads where created_at < now() - interval '1 hour';
     when 'old_values' then
@@ -526,7 +530,7 @@ begin
       'rollouts', 'woken']
     || array(
       select p.name from unnest(array['log_days', 'old_sessions', 'old_limits', 'old_wake_ups', 'old_ticks',
-        'old_artifacts', 'old_uploads', 'old_values', 'old_variables', 'old_sets', 'old_deliveries',
+        'old_artifacts', 'old_bundles', 'old_uploads', 'old_values', 'old_variables', 'old_sets', 'old_deliveries',
         'old_git_deliveries', 'old_authors', 'old_states', 'old_runner_events', 'old_audit_events', 'old_cron_runs',
         'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
         'forgotten_instances', 'removed_modules', 'forgotten_lanes', 'dropped_log_days']) with ordinality as p (name, n)

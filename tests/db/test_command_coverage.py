@@ -2,7 +2,7 @@
 
 import psycopg
 
-from cli.docs.commands import REASONS, entries
+from scripts.command_page import REASONS, entries
 
 CALLABLE = """
 select distinct p.proname from pg_proc as p
@@ -17,7 +17,7 @@ def test_every_public_function_has_a_command_or_a_reason(db_url: str) -> None:
         public = {name for (name,) in connection.execute(CALLABLE).fetchall()}
     called = {name for entry in entries() for name in entry.calls}
     assert public - called - set(REASONS) == set(), (
-        "give it a command in cli/commands, or a reason in cli/docs/commands.py"
+        "give it a command in cli/commands, or a reason in scripts/command_page.py"
     )
     assert called - public == set(), "a command declares what the database does not have"
     assert set(REASONS) - public == set(), "a reason is left over"

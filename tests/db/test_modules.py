@@ -42,6 +42,12 @@ def test_only_named_fields_change(org: Organization) -> None:
         {"extra_files": [{"path": "a"}]},
         {"approvals_required": 11},
         {"approval_timeout_seconds": 1},
+        {"time_limits": {"plan": 0}},
+        {"time_limits": {"plan": "1h"}},
+        {"time_limits": {"hook": 601}},
+        {"time_limits": {"apply": 604801}},
+        {"time_limits": {"init": 60}},
+        {"time_limits": [3600]},
         {"inputs": []},
         {"description": "x" * 2001},
         {"source": {"files": {"main.tf": "x" * 2**20}}},
@@ -141,13 +147,34 @@ def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) ->
         "module": {
             "id": module, "name": "vpc", "path": "platform/eu/vpc", "group_path": "platform/eu", "engine": "terraform",
             "engine_version": ">=1.9", "backend": None, "source_kind": "inline", "source": {"files": {}},
-            "extra_files": [], "hooks": {"after_plan": "echo module"}, "bindings": None,
+            "extra_files": [], "hooks": {"after_plan": "echo module"}, "time_limits": {}, "bindings": None,
         },
-        "group": {"hooks": {"before_init": "echo top"}},
+        "group": {"hooks": {"before_init": "echo top"}, "time_limits": {}},
         "options": {"targets": ["x.y"]},
     }  # fmt: skip
     assert world.given(job) == {"size": 1}
     assert world.given(job, "env") == {"A": "module", "B": "eu"}
+
+
+def test_a_job_has_the_nearest_time_limits_of_the_moment_it_was_requested(world: World, org: Organization) -> None:
+    org.owner.call("update_organization", p_org=org.id, p_time_limits={"plan": 60, "apply": 600, "hook": 5})
+    org.group("a", p_time_limits={"plan": 120, "apply": 1200})
+    org.group("a/b", p_time_limits={"plan": 180})
+    org.module("a/b/c", time_limits={"apply": 7})
+    payload = world.job(org.enqueue("a/b/c"))["payload"]
+    assert payload["group"]["time_limits"] == {"plan": 180, "apply": 1200, "hook": 5}
+    assert payload["module"]["time_limits"] == {"apply": 7}
+    org.group("a/b", p_description="Limits stay.")
+    org.owner.call("update_module", p_module=org.modules["a/b/c"], p_spec={"time_limits": {}})
+    payload = world.job(org.enqueue("a/b/c"))["payload"]
+    assert (payload["group"]["time_limits"]["plan"], payload["module"]["time_limits"]) == (180, {})
+
+
+def test_time_limits_of_groups_and_organisations_are_checked(org: Organization) -> None:
+    with refused("RY422", "The group is not valid."):
+        org.group("a", p_time_limits={"plan": 604801})
+    with refused("RY422", "The name, the retention or a time limit is not valid."):
+        org.owner.call("update_organization", p_org=org.id, p_time_limits={"hook": 601})
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True), ("admin", True)])

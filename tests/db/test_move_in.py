@@ -16,7 +16,7 @@ ROOTS = [
     {"folder": "", "path": "old/old-infra", "engine": "tofu", "backend": "", "required_version": "", "workspaces": [],
      "problem": ""},
     {"folder": "live", "path": "old/live", "engine": "terragrunt", "backend": "", "required_version": "",
-     "workspaces": [], "problem": "Terragrunt is not supported yet."},
+     "workspaces": [], "problem": "It names no source."},
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def test_a_runner_lists_root_modules_and_the_chosen_ones_are_created(org: Organi
     assert [root["module_id"] for root in listed(org, made["number"])["roots"]] == [None, None, None]
     with refused("RY403"):
         org.member("viewer").call("bring_modules", p_job=made["id"], p_folders=["net"])
-    with refused("RY422", '"live" cannot come: Terragrunt is not supported yet.'):
+    with refused("RY422", '"live" cannot come: It names no source.'):
         org.owner.call("bring_modules", p_job=made["id"], p_folders=["net", "live"])
     with refused("RY422", "A folder that was named is not a root module of this reading."):
         org.owner.call("bring_modules", p_job=made["id"], p_folders=["net", "elsewhere"])

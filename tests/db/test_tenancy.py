@@ -1,5 +1,7 @@
 """Organisations, members, roles and invitations."""
 
+from typing import Any
+
 import pytest
 
 from tests.db.world import Organization, World, refused, sha256
@@ -64,8 +66,25 @@ def test_an_invited_person_joins_with_the_role(org: Organization) -> None:
             "slug": member.one("select slug from public.organizations"),
             "sees": None,
             "verbs": [],
+            "is_last": False,
         }
     ]
+
+
+def test_the_organisation_that_was_opened_last_is_remembered_for_each_person(
+    org: Organization, other_org: Organization
+) -> None:
+    def last(person: Any) -> list[str]:
+        return [row["id"] for row in person.call("my_organizations") if row["is_last"]]
+
+    member = org.member("viewer")
+    assert last(member) == []
+    member.call("open_organization", p_org=org.id)
+    member.call("open_organization", p_org=org.id)
+    assert last(member) == [org.id]
+    with refused("RY403"):
+        member.call("open_organization", p_org=other_org.id)
+    assert (last(member), last(org.owner)) == ([org.id], [])
 
 
 def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organization) -> None:
@@ -172,7 +191,7 @@ def test_members_may_leave_and_see_nothing_afterwards(org: Organization) -> None
 def test_settings_are_the_owners(org: Organization) -> None:
     with refused("RY403"):
         org.member("admin").call("update_organization", p_org=org.id, p_log_retention_days=7)
-    with refused("RY422", "The name or the retention is not valid."):
+    with refused("RY422", "The name, the retention or a time limit is not valid."):
         org.owner.call("update_organization", p_org=org.id, p_log_retention_days=0)
     changed = org.owner.call("update_organization", p_org=org.id, p_name="New name", p_log_retention_days=7)
     assert (changed["name"], changed["log_retention_days"]) == ("New name", 7)

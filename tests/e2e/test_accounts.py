@@ -14,7 +14,7 @@ from tests.support.browser import LATER, Tabs
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
-FLEET = re.compile("/dashboard/runners")
+FLEET = re.compile("/runners")
 # The person's own mail program would open here.
 CATCH_MAIL = """addEventListener("click", (event) => {
   if (!event.target.href?.startsWith("mailto:")) return;
@@ -176,7 +176,7 @@ def test_sessions_are_listed_and_other_browsers_can_be_signed_out(product: Produ
     elsewhere.wait_for_url(re.compile("/login"), timeout=LATER)
     expect(elsewhere.get_by_text("Your session has ended.")).to_be_visible()
     fill_in(elsewhere, person.email, person.password, "Sign in")
-    elsewhere.wait_for_url(re.compile("/dashboard/jobs"))
+    elsewhere.wait_for_url(re.compile("/jobs"))
     page.reload()
     expect(rows).to_have_count(2)
     page.get_by_role("button", name="Sign out all others").click()

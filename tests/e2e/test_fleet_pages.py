@@ -152,7 +152,7 @@ def test_the_palette_finds_runners_and_actions_by_keys_alone(product: Product, p
     page.keyboard.type("payments")
     expect(dialog.get_by_role("option", name=re.compile("payments-eu"))).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/dashboard/runners/[0-9a-f-]{36}"))
+    page.wait_for_url(re.compile(r"/runners/[0-9a-f-]{36}"))
     expect(dialog).to_be_hidden()
     # The address changes before the page does, and each page has a palette of its own.
     expect(page.get_by_role("heading", name="payments-eu")).to_be_visible()

@@ -41,7 +41,7 @@ def test_dependency_is_added_and_removed_on_the_module_s_page(product: Product, 
     network, site = make_module(product, person, "card/network"), make_module(product, person, "card/site")
     push_state(product, person, network, vpc="vpc-1")
     push_state(product, person, site)
-    page.goto(f"/dashboard/modules?module={site}")
+    page.goto(f"/dashboard/modules?tab=order&module={site}")
     card = page.get_by_test_id("dependencies")
     expect(card).to_contain_text("It depends on no other module, and none depends on it.")
     card.get_by_label("Module to depend on").fill("card/site")
@@ -158,7 +158,8 @@ def test_group_is_planned_reviewed_applied_in_part_and_destroyed(product: Produc
     expect(rows.nth(1)).to_contain_text("Can be applied")
 
     page.goto("/dashboard/modules?path=whole")
-    page.get_by_role("button", name="Destroy all").click()
+    page.get_by_role("button", name="Group actions").click()
+    page.get_by_role("menuitem", name="Destroy all").click()
     dialog = page.get_by_role("alertdialog")
     act = dialog.get_by_role("button", name="Destroy all")
     expect(act).to_be_disabled()

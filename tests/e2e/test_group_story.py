@@ -62,7 +62,8 @@ def test_group_of_twenty_lives_and_ends_in_a_browser(
     expect(page.get_by_text("Inputs changed")).to_have_count(0)
 
     page.goto("/dashboard/modules?path=grid")
-    page.get_by_role("button", name="Destroy all").click()
+    page.get_by_role("button", name="Group actions").click()
+    page.get_by_role("menuitem", name="Destroy all").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_label("Type grid to confirm").fill("grid")
     dialog.get_by_role("button", name="Destroy all").click()

@@ -1,13 +1,17 @@
 """A job's page in a real browser: its facts stay true while it runs, and after it ended."""
 
+import json
+import os
 from collections.abc import Callable
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import STEP, enqueue, id_of, make_module, owner, runner, status
+from wire.records import read_keys, verify
 
 __all__ = ["owner", "runner"]
 pytestmark = pytest.mark.timeout(900)
@@ -73,3 +77,23 @@ def test_the_log_of_an_attempt_that_ended_too_late_can_be_downloaded(
         page.get_by_test_id("late-log").click()
     assert download.value.suggested_filename == f"job-{job['number']}-plan-attempt-1.log"
     assert "written in time" in download.value.path().read_text()
+
+
+def test_a_change_has_a_record_that_is_signed_while_the_page_is_open(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    job = runner.claim(enqueue(product, owner, make_module(product, owner, "panel/recorded"), "APPLY"))
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{job['number']}")
+    expect(status(page)).to_be_visible()
+    expect(page.get_by_test_id("record-status")).to_have_count(0)
+    runner.finish(job, "SUCCEEDED")
+    expect(page.get_by_test_id("record-status")).to_contain_text("Signed, chain complete since")
+    with page.expect_download() as download:
+        page.get_by_test_id("signed-record").click()
+    assert download.value.suggested_filename == f"record-{job['id']}.dsse.json"
+    keys = httpx.get(f"{product.stack.url}/functions/v1/job-identity/.well-known/record-keys", timeout=60).json()
+    record = verify(json.loads(download.value.path().read_text()), read_keys(keys))
+    assert (record.path, record.operation, record.status) == ("panel/recorded", "apply", "SUCCEEDED")
+    if os.environ.get("RECORD_SHOT"):
+        page.screenshot(path=os.environ["RECORD_SHOT"], full_page=True)

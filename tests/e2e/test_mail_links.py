@@ -60,7 +60,7 @@ def test_a_session_after_the_hash_sets_a_password_and_stays_out_of_every_frame(
     session = parse_qs(urlsplit(carried).fragment)
     page.get_by_label("New password").fill("another-horse-battery")
     page.get_by_role("button", name="Set password").click()
-    page.wait_for_url(re.compile("/dashboard/runners"))
+    page.wait_for_url(re.compile("/runners"))
     expect(page.get_by_test_id("no-runners")).to_be_visible()
     assert said
     for name in ("access_token", "refresh_token"):

@@ -133,7 +133,7 @@ def test_every_module_of_a_large_organisation_can_be_applied(
     dialog.get_by_label("Filter modules").fill("m1004")
     expect(dialog.get_by_role("combobox", name="Module")).to_contain_text("all/m1004")
     dialog.get_by_test_id("run").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     expect(page.get_by_text("all/m1004").first).to_be_visible()
 
 
@@ -163,7 +163,7 @@ def test_the_palette_runs_commands_and_needs_a_confirmation_to_change_infrastruc
     run("dark", "Switch theme: light or dark")
     expect(page.locator("html.dark")).to_have_count(1 - is_dark)
     run("plan commands/db", "Plan commands/db")
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
 
 
 def test_a_temporary_module_prefills_nothing_and_ticks_no_first_step(

@@ -37,7 +37,7 @@ def test_a_state_is_changed_from_its_panel(product: Product, owner: Person, open
     dialog.get_by_label("To address").fill("terraform_data.b")
     dialog.get_by_label("Into another module").fill("apps/rest")
     dialog.get_by_role("button", name="Queue the change").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     expect(page.get_by_text("Move terraform_data.a to terraform_data.b of apps/rest").first).to_be_visible()
     (asked,) = product.sql(
         "select type::text, payload #> '{options,state_change}' from public.provision_jobs where module_id = %s", module

@@ -52,6 +52,6 @@ def test_a_silent_project_turns_actions_off_and_no_click_is_done_later(
         )
     expect(mark(page, "live")).to_be_visible(timeout=LATER)
     expect(plan).not_to_have_css("cursor", "not-allowed")
-    assert "/dashboard/modules" in page.url
+    assert "/modules" in page.url
     [(count,)] = product.sql("select count(*) from provision_jobs where org_id = %s", person.org_id)
     assert count == 0

@@ -45,7 +45,7 @@ def plan(product: Product, runner: ScriptedRunner, page: Page) -> None:
     """Press Apply on the module's page, and act as its runner until the plan exists."""
     page.get_by_role("button", name="Apply", exact=True).click()
     page.get_by_test_id("run").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     job = runner.claim(int(page.url.rstrip("/").rsplit("/", 1)[1]))
     runner.report(job, "PLAN", [STEP])
     runner.log(job, 1, "plan", LOG)
@@ -144,7 +144,7 @@ def test_destroy_shows_the_number_of_resources_and_starts_with_a_plan(
     page.get_by_label("Targets").fill("a.b[1]")
     page.get_by_label("Message").fill("No longer needed")
     page.get_by_test_id("run").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     (found,) = product.sql("select payload -> 'options', type from public.provision_jobs where module_id = %s", module)
     assert found == ({"destroy": True, "confirm": True, "targets": ["a.b[1]"]}, "PLAN")
     expect(page.get_by_role("heading", name="Destroy plan")).to_be_visible()
@@ -187,7 +187,7 @@ def test_a_module_shows_the_content_of_its_state_and_its_lock(
     number = int(product.rpc(owner.token, "enqueue_job", check)["number"])
     found = {**SUMMARY, "resources": [{"address": "vm.a", "action": "update"}]}
     runner.finish(runner.claim(number), "SUCCEEDED", summary=found)
-    expect(page.get_by_test_id("show-drift")).to_have_attribute("href", f"/dashboard/jobs/{number}")
+    expect(page.get_by_test_id("show-drift")).to_have_attribute("href", re.compile(rf"^/o/[\w-]+/jobs/{number}$"))
     expect(rows.first).to_contain_text("vm.a")
     expect(rows.locator("[data-accent-color=amber]")).to_have_count(1)
 
@@ -199,6 +199,7 @@ def test_a_module_shows_the_content_of_its_state_and_its_lock(
     page.get_by_test_id("module-lock").get_by_role("button", name="Unlock").click()
     expect(page.get_by_test_id("module-lock")).to_have_count(0)
 
+    page.get_by_role("link", name="State", exact=True).click()
     page.get_by_role("button", name="Roll back to serial 1").click()
     page.get_by_role("button", name="Roll back", exact=True).click()
     expect(page.get_by_role("button", name="Roll back to serial 2")).to_be_visible()
@@ -214,6 +215,7 @@ def test_a_module_shows_the_content_of_its_state_and_its_lock(
     page.reload()
     expect(page.get_by_test_id("lock-evidence").locator("[data-verdict]")).to_have_attribute("data-verdict", "unsafe")
     runner.finish(job, "SUCCEEDED")
+    page.get_by_role("link", name="Overview", exact=True).click()
     expect(page.get_by_test_id("chart").get_by_role("link")).to_have_count(2)
     for width in (1190, 1280, 1440):
         page.set_viewport_size({"width": width, "height": 900})
@@ -226,7 +228,7 @@ def test_runners_are_assigned_and_added_on_a_group_s_page(
     make_module(product, owner, "near/by/one")
     product.runner(owner, "for-near")
     page = open_as(owner)
-    page.goto("/dashboard/modules?path=near/by")
+    page.goto("/dashboard/modules?tab=runners&path=near/by")
     runners = page.get_by_test_id("group-runners")
     page.get_by_label("Runner to assign").fill("for-n")
     expect(page.locator("#group-runner-names option[value=for-near]")).to_have_count(1)
@@ -257,7 +259,6 @@ def test_a_group_shows_its_runners_and_plans_all_its_modules(
     page.get_by_role("treeitem", name=re.compile(r"^eu\b")).click()
     expect(page.get_by_role("heading", name="fleet/eu")).to_be_visible()
     expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2)
-    expect(page.get_by_test_id("group-runners").get_by_role("link").first).to_be_visible()
     page.get_by_role("button", name="Plan all").click()
     of_group = "select id from public.provision_jobs where group_path = 'fleet/eu' and org_id = %s"
     made = wait_until(lambda: rows if len(rows := product.sql(of_group, owner.org_id)) == 2 else [])

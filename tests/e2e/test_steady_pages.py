@@ -88,13 +88,13 @@ def test_typed_text_stays_in_the_palette_while_another_page_loads(person: Person
         page.keyboard.type("go to")
         expect(field).to_have_value("go to")
     page.keyboard.type(" fig")
-    page.wait_for_url(re.compile("/dashboard/jobs"))
+    page.wait_for_url(re.compile("/jobs"))
     page.keyboard.type("ures")
     expect(field).to_have_value("go to figures")
     found = page.get_by_test_id("palette").get_by_role("option")
     expect(found).to_have_count(1)
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("/dashboard/figures"))
+    page.wait_for_url(re.compile("/figures"))
 
 
 # No moment is left between the two, as when somebody changes their mind in the middle of a word.
@@ -182,7 +182,7 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     token = shown.inner_text()
     runner = ScriptedRunner(product, person, "fresh", token)
     sheet.get_by_role("button", name="Run a test plan").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     expect(page.get_by_role("heading", name="Plan")).to_be_visible()
     [(pinned,)] = product.sql(
         "select w.name from provision_jobs j join workers w on w.id = j.pinned_worker_id where j.org_id = %s",
@@ -220,7 +220,7 @@ def test_an_address_keeps_its_query_through_the_sign_in(product: Product, person
     page.fill("#email", person.email)
     page.fill("#password", person.password)
     page.click("button[type=submit]")
-    page.wait_for_url(re.compile(r"/dashboard/jobs/?\?status=FAILED&type=PLAN$"))
+    page.wait_for_url(re.compile(r"/jobs/?\?status=FAILED&type=PLAN$"))
     page.close()
     tabs.clear()
 
@@ -236,7 +236,7 @@ def test_signing_in_never_leads_to_another_site_and_nothing_is_requested_from_on
         page.fill("#email", person.email)
         page.fill("#password", person.password)
         page.click("button[type=submit]")
-        page.wait_for_url(re.compile(f"^{re.escape(product.url)}/dashboard/runners"))
+        page.wait_for_url(re.compile(f"^{re.escape(product.url)}/o/[^/]+/runners"))
         expect(page.get_by_test_id("no-runners")).to_be_visible()
         page.context.clear_cookies()
     assert requested
@@ -299,7 +299,7 @@ def test_a_new_password_ends_the_other_sessions(product: Product, person: Person
     page.get_by_label("Email").fill(person.email)
     page.get_by_label("Password").fill("another-horse-battery")
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(re.compile("/dashboard/jobs"))
+    page.wait_for_url(re.compile("/jobs"))
 
 
 def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(

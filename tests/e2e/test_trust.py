@@ -101,7 +101,7 @@ def test_clicks_made_without_a_connection_are_not_done_later(product: Product, p
     # A try to connect that had begun before must run into its own time limit first.
     expect(mark(page, "live")).to_be_visible(timeout=LATER)
     plan.click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     [(count,)] = product.sql("select count(*) from provision_jobs where org_id = %s", person.org_id)
     assert count == 1
     page.close()

@@ -85,7 +85,7 @@ def test_a_module_is_made_planned_and_applied(
     expect(page.get_by_role("treeitem", name="vpc")).to_have_attribute("aria-selected", "true")
 
     page.get_by_role("button", name="Plan", exact=True).click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     expect(status(page)).to_have_attribute("data-status", "QUEUED")
     expect(page.get_by_role("heading", name="Why is it waiting?")).to_be_visible()
 
@@ -246,7 +246,7 @@ def test_an_admin_grants_outputs_and_allows_applying_uploads(
     module = make_module(product, owner, "shared/network")
     make_module(product, owner, "shared/site")
     page = open_as(owner)
-    page.goto(f"/dashboard/modules?module={module}")
+    page.goto(f"/dashboard/modules?tab=order&module={module}")
     panel = page.get_by_test_id("output-readers")
     panel.get_by_label("Path of the module that reads").fill("shared/nothing")
     panel.get_by_role("button", name="Grant").click()
@@ -256,6 +256,7 @@ def test_an_admin_grants_outputs_and_allows_applying_uploads(
     expect(panel.get_by_role("link", name="shared/site")).to_be_visible()
     panel.get_by_role("button", name="Stop shared/site from reading").click()
     expect(panel.get_by_role("link", name="shared/site")).to_have_count(0)
+    page.get_by_role("link", name="Overview", exact=True).click()
     page.get_by_role("button", name="Module actions").click()
     page.get_by_role("menuitem", name="Edit").click()
     page.get_by_label("Allow applying plans of uploaded folders").click()
@@ -268,17 +269,17 @@ def test_a_state_is_brought_in_from_the_modules_menu(
 ) -> None:
     module = make_module(product, owner, "apps/legacy")
     page = open_as(owner)
-    page.goto(f"/dashboard/modules?module={module}")
+    page.goto(f"/dashboard/modules?tab=state&module={module}")
     expect(page.get_by_role("region", name="State versions")).to_contain_text("or bring in one that exists")
     page.get_by_role("button", name="Module actions").click()
     page.get_by_role("menuitem", name="Bring in state").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
     (asked,) = product.sql(
         "select type::text, payload -> 'options' from public.provision_jobs where module_id = %s", module
     )
     assert asked == ("PLAN", {"bring_state": True})
     kept = make_module(product, owner, "apps/kept", backend="own")
-    page.goto(f"/dashboard/modules?module={kept}")
+    page.goto(f"/dashboard/modules?tab=state&module={kept}")
     expect(page.get_by_role("region", name="State versions")).to_contain_text("keeps its own backend")
 
 

@@ -13,15 +13,21 @@ from tests.support.stack import RunningStack
 from tests.support.waiting import wait_until
 
 TABLE = "/rest/v1/fault_rows"
+CALL = "/rest/v1/rpc/fault_write"
 PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
 def table(tough_stack: RunningStack) -> str:
-    with psycopg.connect(tough_stack.db_url, autocommit=True) as connection:
+    with psycopg.connect(tough_stack.db_url) as connection:
         connection.execute("create table public.fault_rows (number int primary key, writer int not null)")
         connection.execute("alter table public.fault_rows enable row level security")
         connection.execute("grant select, insert on public.fault_rows to service_role")
+        connection.execute(
+            "create function public.fault_write(p_number int, p_writer int) returns int language sql as"
+            " 'insert into public.fault_rows values (p_number, p_writer) returning number'"
+        )
+        connection.execute("grant execute on function public.fault_write to service_role")
     headers = {"apikey": tough_stack.secret_key}
     wait_until(lambda: httpx.get(f"{tough_stack.url}{TABLE}", headers=headers, timeout=30).status_code == 200)
     return TABLE
@@ -54,11 +60,11 @@ class Writers:
             while not self._end.is_set():
                 number += 1
                 try:
-                    done = client.post(TABLE, json={"number": number, "writer": writer})
+                    done = client.post(CALL, json={"p_number": number, "p_writer": writer})
                 except httpx.HTTPError:
                     self._end.wait(0.02)
                     continue
-                if done.status_code == 201:
+                if done.status_code == 200:
                     self.acknowledged.append(number)
                 else:
                     self.refusals.append((done.status_code, done.text))

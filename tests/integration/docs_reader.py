@@ -55,6 +55,7 @@ TOGETHER = (
     "docs/dependencies.md",
     "docs/groups.md",
     "docs/bring-in-state.md",
+    "docs/records.md",
 )
 # Modules that a page expects.
 MODULES = {
@@ -64,6 +65,7 @@ MODULES = {
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
+    "docs/records.md": ("platform/cdn",),
     "docs/schedules.md": ("platform/vpc",),
     "docs/variables.md": ("platform/vpc",),
 }

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 import pytest
 
+from cli.engines.cache import find
+from cli.engines.catalog import ENGINES
 from tests.integration.worker_bench import Bench
 from tests.support.cloud_terminal import HOST, CloudTerminal
 from tests.support.stack import RunningStack
@@ -48,8 +50,14 @@ def slug_of(bench: Bench) -> str:
 
 
 @pytest.fixture
-def terminal(served: Bench, running_stack: RunningStack, tmp_path: Path) -> CloudTerminal:
-    return CloudTerminal(tmp_path / "code", served.tofu, running_stack.url, personal_token(served))
+def terminal(
+    served: Bench, running_stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest
+) -> CloudTerminal:
+    """A laptop with OpenTofu, or with the engine that the test names."""
+    program = find(ENGINES[request.param]) if hasattr(request, "param") else served.tofu
+    if program is None:
+        pytest.skip(f"{request.param} not found; `make engines` provides it")
+    return CloudTerminal(tmp_path / "code", program, running_stack.url, personal_token(served))
 
 
 def named(terminal: CloudTerminal, bench: Bench, name: str, code: str = CODE) -> None:
@@ -62,9 +70,11 @@ def module_named(bench: Bench, path: str) -> dict[str, object]:
     return row
 
 
+@pytest.mark.parametrize("terminal", ["tofu", "terraform"], indirect=True)
 def test_plan_apply_and_destroy_from_a_terminal(terminal: CloudTerminal, served: Bench) -> None:
-    named(terminal, served, "terminal.web")
-    assert module_named(served, "terminal/web")["can_apply_uploads"] is True
+    name = f"web-{terminal.program.name}"
+    named(terminal, served, f"terminal.{name}")
+    assert module_named(served, f"terminal/{name}")["can_apply_uploads"] is True
     planned = terminal.run("plan", "-var", "who=you", "-var", 'tags={"a"="b", c="${"d"}"}')
     assert "hello you 2" in planned
     assert "2 to add" in planned
@@ -72,13 +82,13 @@ def test_plan_apply_and_destroy_from_a_terminal(terminal: CloudTerminal, served:
     assert "2 added" in applied
     assert terminal.run("output", "-raw", "greeting") == "hello world 0"
     assert terminal.run("output", "-raw", "secret") == "s3cret"
-    plan, apply = served.rows("provision_jobs", module_id=module_named(served, "terminal/web")["id"], order="id.desc")[
-        :2
-    ]
+    plan, apply = served.rows(
+        "provision_jobs", module_id=module_named(served, f"terminal/{name}")["id"], order="id.desc"
+    )[:2]
     assert (plan["type"], apply["type"], plan["number"]) == ("APPLY", "PLAN", apply["number"])
     terminal.run("state", "mv", "terraform_data.other", "terraform_data.moved")
     assert "terraform_data.moved" in terminal.run("state", "list")
-    terminal.writes(slug_of(served), 'name = "terminal.web"', CODE.replace('"other" {', '"moved" {'))
+    terminal.writes(slug_of(served), f'name = "terminal.{name}"', CODE.replace('"other" {', '"moved" {'))
     assert "No changes" in terminal.run("plan")
     destroyed = terminal.run("apply", "-destroy", "-target=terraform_data.moved", "-auto-approve")
     assert "1 destroyed" in destroyed

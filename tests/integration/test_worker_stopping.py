@@ -172,6 +172,34 @@ def test_a_process_that_ignores_the_interrupt_is_killed_after_the_grace_period(b
     assert bench.wait_job(job)["status"] == "CANCELLED"
 
 
+def test_a_plan_that_hangs_ends_at_its_time_limit(bench: Bench, tmp_path: Path) -> None:
+    engine = make_engine(tmp_path / "engine", bench.tofu)
+    engine.hold("plan")
+    bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **engine.variables)
+    bench.rpc("update_organization", p_org=bench.org, p_time_limits={"plan": 10})
+    module = bench.module()
+    ended = bench.wait_job(job := bench.enqueue("PLAN", module))
+    assert (ended["status"], ended["error"]["code"]) == ("FAILED", "time_limit")
+    assert ended["error"]["message"] == "The job did not end within its time limit of 10s."
+    assert ended["error"]["message"] in bench.log_of(job)
+    assert bench.rpc("state_info", p_module=module)["lock"] is None
+    engine.release("plan")
+    bench.rpc("update_module", p_module=module, p_spec={"time_limits": {"plan": 600}})
+    bench.finished("PLAN", module)
+
+
+@pytest.mark.slow
+def test_an_apply_that_hangs_is_interrupted_at_its_time_limit_and_keeps_its_state(bench: Bench) -> None:
+    bench.runner(**PROMPT)
+    module = bench.module(source={"files": {"main.tf": SLOW_APPLY}}, time_limits={"apply": 45})
+    ended = bench.wait_job(job := bench.enqueue("APPLY", module))
+    assert (ended["status"], ended["error"]["code"]) == ("FAILED", "time_limit")
+    assert "Interrupt received" in bench.log_of(job)
+    info = bench.rpc("state_info", p_module=module)
+    assert (info["serial"] >= 1, info["lock"]) == (True, None)
+    assert bench.finished("PLAN", module)["plan_summary"]["has_changes"]
+
+
 def test_one_signal_drains_finishes_and_leaves(bench: Bench, gate: Path) -> None:
     runner = bench.runner()
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": until(gate)}))

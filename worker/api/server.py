@@ -176,6 +176,15 @@ class Server:
         reply = await retry_for(STATE_SECONDS, lambda: self._ask(GivenVariables, "worker_variables", _which(ref)))
         return reply.variables
 
+    async def policies(self, ref: JobRef) -> Document:
+        """Read the policy sets that the job's plan must pass, with their files."""
+        return await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_policies", _which(ref)))
+
+    async def record_checks(self, ref: JobRef, checks: list[dict[str, Any]]) -> Document:
+        """Record what the sets found; the answer says whether the job is refused."""
+        arguments = {**_which(ref), "p_checks": checks}
+        return await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_record_checks", arguments))
+
     async def identities(self, ref: JobRef) -> JobIdentities:
         """Read which identities the job has: most have none, and need no token."""
         return await retry_for(STATE_SECONDS, lambda: self._ask(JobIdentities, "worker_identities", _which(ref)))

@@ -1,14 +1,16 @@
 """The one place that decides whether a job must stop, and stops its child."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from wire.spans import span
 from worker.children.child import Child, Command, Sink, stop_with_grace
 from worker.enums import CancelKind
-from worker.errors import EngineKilled, JobCancelled, JobInterrupted, WorkerError
+from worker.errors import EngineKilled, JobCancelled, JobInterrupted, JobTimedOut, WorkerError
 
 _URGENCY = {CancelKind.AFTER_STEP: 0, CancelKind.GRACEFUL: 1, CancelKind.KILL: 2}
 
@@ -22,6 +24,7 @@ class StopCause(StrEnum):
     CANCELLED = "cancelled"
     LEASE = "lease"
     SHUTDOWN = "shutdown"
+    TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,17 @@ class JobControl:
         self.stop = Stop(stop.kind, cause.cause, cause.message)
         self._act(stop.kind)
 
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Stop what takes longer, as a member would: interrupt the engine, and kill it when its grace has passed."""
+        words = f"The job did not end within its time limit of {span(seconds)}."
+        stop = Stop(CancelKind.GRACEFUL, StopCause.TIME, words)
+        timer = asyncio.get_running_loop().call_later(seconds, self.request, stop)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def check(self, *, is_between_steps: bool = False) -> None:
         """Raise when the job has to stop here; AFTER_STEP counts only between two steps."""
         if self.stop is not None and (is_between_steps or self.stop.kind is not CancelKind.AFTER_STEP):
@@ -71,6 +85,11 @@ class JobControl:
         assert self.stop is not None
         if self.stop.cause is StopCause.CANCELLED:
             return JobCancelled(self.stop.message, code="cancelled")
+        if self.stop.cause is StopCause.TIME:
+            return JobTimedOut(
+                self.stop.message, code="time_limit",
+                hint="The log shows what it was at. If it needs longer, raise the limit of the module, its group or the organisation.",
+            )  # fmt: skip
         return JobInterrupted(self.stop.message, code=f"runner_{self.stop.cause}")
 
     async def run_step(self, work: Coroutine[Any, Any, None]) -> None:

@@ -11,6 +11,7 @@ from worker.errors import (
     JobCancelled,
     JobFailed,
     JobInterrupted,
+    JobTimedOut,
     Rejected,
     Retryable,
     RunnerUnfit,
@@ -60,7 +61,7 @@ def failure(error: Exception) -> Outcome:
 
 def as_job_error(error: Exception) -> WorkerError:
     """Give every error the words of a job's error."""
-    if isinstance(error, JobFailed | JobInterrupted | JobCancelled | EngineKilled | RunnerUnfit):
+    if isinstance(error, JobFailed | JobInterrupted | JobCancelled | JobTimedOut | EngineKilled | RunnerUnfit):
         return error
     if isinstance(error, Fenced):
         return JobInterrupted(error.message, code="runner_lease")

@@ -32,10 +32,19 @@ class Hook(Reply):
     timeout_seconds: float | None = None
 
 
+class TimeLimits(Reply):
+    """Seconds that a job may take, and one hook of it; without a limit of its own a hook has the runner's."""
+
+    plan: float = 3600
+    apply: float = 4 * 3600
+    hook: float | None = None
+
+
 class GroupSpec(Reply):
     """The values that the module inherits from its groups; a nearer group overrides a farther one."""
 
     hooks: dict[str, Any] = Field(default_factory=dict)
+    time_limits: dict[str, float] = Field(default_factory=dict)
 
 
 class ModuleSpec(Reply):
@@ -53,6 +62,7 @@ class ModuleSpec(Reply):
     bindings: dict[str, str] = Field(default_factory=dict)
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)
+    time_limits: dict[str, float] = Field(default_factory=dict)
 
 
 class StateChange(Reply):
@@ -86,6 +96,12 @@ class JobSpec(Reply):
     module: ModuleSpec
     group: GroupSpec = Field(default_factory=GroupSpec)
     options: Options = Field(default_factory=Options)
+    policies: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def time_limits(self) -> TimeLimits:
+        """The module's own limits, and for the rest those of its groups and its organisation."""
+        return TimeLimits.model_validate({**self.group.time_limits, **self.module.time_limits})
 
     def scripts(self) -> Iterator[str]:
         """Every script that the job may run as a hook."""

@@ -47,10 +47,16 @@ class Workspace:
     # The version that the module's requirement chose.
     engine: FoundEngine | None = None
     work: Path = field(default_factory=Path)
+    # Of Terragrunt: the unit's folder, the engine that it names, and the one that it was wrapped around.
+    unit: Path | None = None
+    unit_engine: str = ""
+    wrapped: FoundEngine | None = None
     bound: BoundValues = field(default_factory=BoundValues)
     plan_summary: dict[str, Any] | None = None
     # As the engine made it; the file of it is a copy for hooks.
     plan: bytes | None = field(default=None, repr=False)
+    # Its JSON, for the rules that check it.
+    shown: bytes | None = field(default=None, repr=False)
     result: dict[str, Any] = field(default_factory=dict)
     on_summary: Callable[[], None] = field(default=lambda: None)
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.

@@ -16,7 +16,7 @@ from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
 from worker.settings import Settings
 
-ENGINES = ("tofu", "terraform", "pulumi")
+ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 NEEDED_BYTES = 1024**3
 WANTED_BYTES = 5 * 1024**3
 ENGINE_SECONDS = 30

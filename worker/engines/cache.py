@@ -40,7 +40,8 @@ def cached_folders(environ: Mapping[str, str]) -> list[Path]:
     folder, machine = cache_folder(environ), platform.machine().lower()
     end = f"-{platform.system().lower()}-{_MACHINES.get(machine, machine)}"
     found: list[tuple[Version, Path]] = []
-    for name in EngineName:
+    # Beside the engines of modules, the one that checks plans.
+    for name in (*EngineName, "opa"):
         for place in _matching(folder, f"{name}-*{end}") if folder else ():
             try:
                 found.append((Version(place.name.removeprefix(f"{name}-").removesuffix(end)), place))

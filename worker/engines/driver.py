@@ -5,6 +5,7 @@ from typing import Protocol, assert_never
 from worker.attempt.workspace import Workspace
 from worker.engines.hcl import HclDriver
 from worker.engines.pulumi import PulumiDriver
+from worker.engines.terragrunt import TerragruntDriver
 from worker.enums import EngineName
 
 
@@ -47,5 +48,7 @@ def driver_for(space: Workspace) -> Driver:
             return HclDriver(found)
         case EngineName.PULUMI:
             return PulumiDriver(found)
+        case EngineName.TERRAGRUNT:
+            return TerragruntDriver(found, space)
         case _ as never:
             assert_never(never)

@@ -42,7 +42,17 @@ class HclDriver:
     def __init__(self, engine: FoundEngine) -> None:
         """Take the engine that was found."""
         self._engine = engine
-        self._binary = str(engine.binary)
+
+    @property
+    def _binary(self) -> str:
+        return str(self._engine.binary)
+
+    def _command(self, *arguments: str) -> list[str]:
+        """The command that works on the module's code."""
+        return [self._binary, *arguments]
+
+    def _shown(self, *arguments: str) -> str:
+        return " ".join([self._engine.name, *arguments])
 
     async def write_inputs(self, space: Workspace) -> None:
         """Write the variables."""
@@ -57,12 +67,13 @@ class HclDriver:
 
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""
-        await settle_backend(space, self._engine)
+        await settle_backend(space, self._engine, self._command("init", "-input=false"))
         if space.job.plan_job_id is not None:
             await self._restore_versions(space)
         # The folder may have a state or another backend's settings in it: nothing is copied from there.
         async with provider_cache(space, self._engine):
-            await space.run([self._binary, "init", "-input=false", "-reconfigure"])
+            init = ("init", "-input=false", "-reconfigure")
+            await space.run(self._command(*init), what=self._shown(*init))
         check_backend(space)
 
     async def _restore_versions(self, space: Workspace) -> None:
@@ -79,9 +90,9 @@ class HclDriver:
         flags += [f"-target={each}" for each in options.targets] + [f"-replace={each}" for each in options.replace]
         out = f"-out={space.plan_file}"
         await space.run(
-            [self._binary, "plan", "-input=false", "-detailed-exitcode", "-lock-timeout=30s", *flags, out],
+            self._command("plan", "-input=false", "-detailed-exitcode", "-lock-timeout=30s", *flags, out),
             ok=(0, _CHANGES),
-            what=" ".join([self._engine.name, "plan", *flags]),
+            what=self._shown("plan", *flags),
         )
         # Before anything else of the job runs: a hook could put another plan in its place.
         seal_plan(space)
@@ -97,7 +108,8 @@ class HclDriver:
         """Report whose outputs the code reads: those modules are proposed as dependencies."""
         is_tofu = self._engine.name is EngineName.TOFU
         if found := await asyncio.to_thread(remote_states, space.work, is_tofu=is_tofu):
-            space.result["reads"] = [{"organization": org, "workspace": name} for org, name in found[:200]]
+            reads = [{"organization": org, "workspace": name} for org, name in found[:200]]
+            space.result["reads"] = [*space.result.get("reads", []), *reads]
 
     async def save_plan(self, space: Workspace) -> None:
         """Save the plan with the commit and provider versions that it was made from."""
@@ -132,8 +144,8 @@ class HclDriver:
             with opened_plan(space) as (path, descriptors):
                 flags = [f"-json-into={file}"] if has_events else []
                 await space.run(
-                    [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, path],
-                    what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
+                    self._command("apply", "-input=false", "-lock-timeout=30s", *flags, path),
+                    what=self._shown("apply", *["(destroy)"] * is_destroy, PLAN_ARTIFACT),
                     pass_fds=descriptors,
                     is_changing=True,
                     on_output=None if has_events else events.feed,
@@ -172,6 +184,7 @@ class HclDriver:
         with opened_plan(space) as (path, descriptors):
             shown = await space.capture([self._binary, "show", "-json", path], pass_fds=descriptors)
         plan: dict[str, Any] = json.loads(shown)
+        space.shown = shown
         space.log.redactor.add(*sensitive_texts(plan))
         known = planned_outputs(plan, space.log.redactor.redact)
         summary = mark_known(summarise(plan, is_refresh_only=is_refresh_only), known)

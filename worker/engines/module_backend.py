@@ -24,16 +24,16 @@ def has_own(space: Workspace) -> bool:
     return space.spec.module.backend is StateHome.OWN
 
 
-async def settle_backend(space: Workspace, engine: FoundEngine) -> None:
+async def settle_backend(space: Workspace, engine: FoundEngine, init: list[str]) -> None:
     """Point the engine at the backend that was chosen; refuse where nobody has chosen and a state would be lost sight of."""
-    is_tofu = space.spec.module.engine is EngineName.TOFU
+    is_tofu = engine.name is EngineName.TOFU
     facts = await asyncio.to_thread(read_facts, space.work, is_tofu=is_tofu, leave_out=(BACKEND_FILE,))
     if has_own(space):
         space.env = _without_ours(space)
         space.say(f"State: {_named(facts)}, which the module keeps. Runyard stores no state of it.")
         return
     if space.spec.options.bring_state and space.job.type is JobType.PLAN:
-        await _bring_state(space, engine, facts)
+        await _bring_state(space, engine, facts, init)
     elif facts.backend:
         await _check_choice(space, facts)
     # In the job's own copy of the source: beside another backend, the engine would ask whether to move it there.
@@ -70,7 +70,7 @@ async def _check_choice(space: Workspace, facts: Facts) -> None:
     )
 
 
-async def _bring_state(space: Workspace, engine: FoundEngine, facts: Facts) -> None:
+async def _bring_state(space: Workspace, engine: FoundEngine, facts: Facts, init: list[str]) -> None:
     """Read the state from the code's own backend and store it here; nothing is written there but its lock, for a moment."""
     if facts.has_encryption or space.env.get("TF_ENCRYPTION"):
         raise JobFailed(
@@ -81,7 +81,7 @@ async def _bring_state(space: Workspace, engine: FoundEngine, facts: Facts) -> N
     before, space.env = space.env, _without_ours(space)
     try:
         async with provider_cache(space, engine):
-            await space.run([binary, "init", "-input=false"])
+            await space.run(init, what=f"{space.spec.module.engine} init")
         _read_state(await space.capture([binary, "state", "pull"]), facts)
         locking = [binary, "state", "rm", "-dry-run", "-lock-timeout=30s", _NO_RESOURCE]
         await space.run(locking, what=f"{space.spec.module.engine} lock-check of {_named(facts)}")

@@ -13,7 +13,7 @@ from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.plan_digest import CHANGE_DIGEST
-from worker.engines.pulumi_events import as_summary, change_digest, read_changes, read_summary
+from worker.engines.pulumi_events import as_plan, as_summary, change_digest, read_changes, read_summary
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_lock import lock_info
 from worker.enums import JobType
@@ -89,6 +89,7 @@ class PulumiDriver:
         )
         seal_plan(space)
         log = space.read(events)
+        space.shown = as_plan(log)
         space.plan_summary = {**read_summary(log), **({SHA256: space.result[SHA256]} if space.plan else {})}
         space.on_summary()
         if space.spec.options.git and (digest := change_digest(log)):

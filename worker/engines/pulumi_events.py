@@ -30,6 +30,18 @@ def as_summary(changes: bytes) -> dict[str, Any]:
     return summary_of([_named(each["address"], each["action"]) for each in json.loads(changes)["resources"]], [])
 
 
+def as_plan(log: bytes | None) -> bytes:
+    """Write what a preview announces as rules read plans: Terraform's list of resource changes."""
+    rows = {}
+    for each in _metadata(log):
+        urn, action = str(each.get("urn", "")), _action(each)
+        actions = ["delete", "create"] if action == "replace" else [action.replace("_", "-")]
+        before, after = ((each.get(side) or {}).get("inputs") for side in ("old", "new"))
+        change = {"actions": actions, "before": before, "after": after if action != "delete" else None}
+        rows[urn] = {"address": urn, "type": each.get("type", ""), "name": urn.rsplit("::", 1)[-1], "change": change}
+    return json.dumps({"resource_changes": list(rows.values())}).encode()
+
+
 def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
     """List the changes of an event log, attribute by attribute; Pulumi writes its secrets as [secret]."""
     found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}

@@ -19,6 +19,7 @@ from worker.engines.rescue import ERRORED_STATE
 from worker.enums import (
     CHANGING_PHASES,
     LIFECYCLE_TYPES,
+    LOOKING_TYPES,
     WRITING_TYPES,
     CancelKind,
     EngineName,
@@ -97,7 +98,9 @@ class Attempt:
         async with StateBackend(self._state, self._handle.ref, is_read_only=is_read_only) as backend:
             try:
                 space = self._workspace(backend)
-                await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
+                limits, kind = space.spec.time_limits, self._handle.job.type
+                with self._handle.control.limited(limits.plan if kind in LOOKING_TYPES else limits.apply):
+                    await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner continues)
                 return self._failed(error)

@@ -6,7 +6,7 @@ from worker.attempt.outcome import as_job_error
 from worker.attempt.step import Step
 from worker.attempt.workspace import Workspace
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
-from worker.errors import JobCancelled, JobFailed, JobInterrupted
+from worker.errors import JobCancelled, JobFailed, JobInterrupted, JobTimedOut
 from worker.running.reporter import Reporter
 from worker.runtime_log import get_logger
 
@@ -34,7 +34,7 @@ class StepLoop:
                 await self._run_step(step)
             except BaseException as error:
                 self._skip(steps[position + 1 :] if self._begun is step else steps[position:])
-                if self._has_changed and isinstance(error, JobCancelled | JobInterrupted):
+                if self._has_changed and isinstance(error, JobCancelled | JobInterrupted | JobTimedOut):
                     self._space.say("[runyard] The change itself was complete before the job was stopped.")
                     return
                 raise

@@ -19,8 +19,9 @@ async def read_bound(space: Workspace) -> BoundValues:
     Only an enforced variable is given beside a binding, and wins.
     """
     bindings = space.spec.module.bindings
-    # A saved plan has its values already, and the engine refuses others beside it.
-    if not bindings or space.job.plan_job_id is not None or space.job.type in _WITHOUT_INPUTS:
+    # A saved plan has its values already, and the engine refuses others beside it. Terragrunt reads its files each time.
+    has_values = space.job.plan_job_id is not None or space.job.type in _WITHOUT_INPUTS
+    if not bindings or (has_values and space.spec.module.engine is not EngineName.TERRAGRUNT):
         return BoundValues()
     await _check_declared(space)
     try:
@@ -43,7 +44,7 @@ async def read_bound(space: Workspace) -> BoundValues:
 async def _check_declared(space: Workspace) -> None:
     """Refuse a bound input that the code does not declare: the engine would only warn, and continue without it."""
     module = space.spec.module
-    if module.engine is EngineName.PULUMI:
+    if module.engine in (EngineName.PULUMI, EngineName.TERRAGRUNT):
         return
     declared = await asyncio.to_thread(declared_variables, space.work, is_tofu=module.engine is EngineName.TOFU)
     for name in sorted(set(module.bindings) - declared):

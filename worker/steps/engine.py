@@ -33,7 +33,7 @@ def use_engine(space: Workspace, engine: FoundEngine) -> None:
 async def respect_code(space: Workspace) -> None:
     """Choose another version where `required_version` in the code does not accept the chosen one."""
     module, chosen = space.spec.module, space.engine
-    if chosen is None or module.engine is EngineName.PULUMI:
+    if chosen is None or module.engine in (EngineName.PULUMI, EngineName.TERRAGRUNT):
         return
     facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
     others = [each for each in space.context.finder.versions[module.engine] if each != chosen]
@@ -51,8 +51,7 @@ async def _choose(space: Workspace, there: Sequence[FoundEngine], *required: str
         version = named_version(*required)
         if not space.context.settings.engine.fetch_command or (version is None and any(required)):
             raise
-    await _fetch(space, f"{name}@{version}" if version else name)
-    await space.context.finder.refresh()
+    await provide(space, f"{name}@{version}" if version else name)
     return _installed(space, space.context.finder.versions.get(name, []), *required)
 
 
@@ -68,7 +67,7 @@ def _installed(space: Workspace, there: Sequence[FoundEngine], *required: str | 
     )
 
 
-async def _fetch(space: Workspace, wanted: str) -> None:
+async def provide(space: Workspace, wanted: str) -> None:
     """Run the operator's command as the runner itself: the job's log shows how far it is, and cancelling the job ends it."""
     argv = [part.replace("{engine}", wanted) for part in shlex.split(space.context.settings.engine.fetch_command)]
     space.say(f"This runner does not have {wanted}: {shlex.join(argv)}")
@@ -90,3 +89,4 @@ async def _fetch(space: Workspace, wanted: str) -> None:
             f"{wanted} could not be provided: {argv[0]} ended with exit code {code}.", code="engine_fetch",
             hint="The job's log shows its output. Require another version, or install this one on the runner.",
         )  # fmt: skip
+    await space.context.finder.refresh()

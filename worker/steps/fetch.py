@@ -13,7 +13,8 @@ from worker.api.retrying import retry_for
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.workspace import Workspace
 from worker.download import download
-from worker.enums import SourceKind
+from worker.engines.terragrunt import generate_stack
+from worker.enums import EngineName, SourceKind
 from worker.errors import JobFailed
 from worker.files.archive import MOST_BYTES, MOST_FILES, unpack
 from worker.files.safe_path import split_path
@@ -41,7 +42,10 @@ async def fetch(space: Workspace) -> None:
             await unpack_upload(space, str(source.get("sha256") or ""))
         case _ as never:
             assert_never(never)
-    space.work = find_folder(space.source, str(source.get("subfolder") or ""))
+    subfolder = str(source.get("subfolder") or "")
+    if space.spec.module.engine is EngineName.TERRAGRUNT:
+        await generate_stack(space, "/".join(split_path(subfolder.strip("/"))))
+    space.work = find_folder(space.source, subfolder)
 
 
 async def fetch_archive(space: Workspace, url: str, sha256: str) -> None:

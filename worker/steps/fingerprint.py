@@ -4,11 +4,14 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from wire.terragrunt import UNIT, Layout
 
 # As git's own expression language and as Python's.
 SOURCE_LINE = '(^|[^A-Za-z0-9_-])source"?[[:space:]]*[=:][[:space:]]*"\\.\\.?[/"]'
 _SOURCE = re.compile(r'(?<![A-Za-z0-9_-])source"?\s*[=:]\s*"(\.\.?(?:/[^"]*)?)"')
+TERRAGRUNT_FILES = ("*.hcl", ":(exclude)*.terraform.lock.hcl")
 CODE_FILES = ("*.tf", "*.tofu", "*.tf.json", "*.tofu.json")
 
 
@@ -18,10 +21,14 @@ class Tree:
 
     entries: Mapping[str, str]
     uses: Mapping[str, frozenset[str]]
+    layout: Layout = field(default_factory=lambda: Layout({}, ()))
 
     def watched(self, folder: str, paths: Iterable[str]) -> list[str]:
-        """Return the module's folder, its local modules and theirs, and the paths that people added."""
+        """Return the module's folder, its local modules and theirs, what its unit reads, and the paths that people added."""
         found, waiting = {posixpath.normpath(path) for path in paths}, [normal(folder)]
+        unit = "" if normal(folder) == "." else normal(folder)
+        if posixpath.join(unit, UNIT) in self.layout.texts:
+            waiting += self.layout.watched(unit)
         seen: set[str] = set()
         while waiting:
             place = waiting.pop()
@@ -51,7 +58,7 @@ class Tree:
 
     def has(self, folder: str) -> bool:
         """Return whether there is such a folder."""
-        return "tree" in self.entries.get(normal(folder), "").split(" ")
+        return "tree" in self.entries.get(normal(folder), "").split(" ") or normal(folder) in self.layout.generated
 
 
 def normal(folder: str) -> str:
@@ -81,3 +88,13 @@ def read_uses(found: str) -> dict[str, frozenset[str]]:
             if target != ".." and not target.startswith("../"):
                 uses.setdefault(folder, set()).add(target)
     return {folder: frozenset(targets) for folder, targets in uses.items()}
+
+
+def read_files(found: str) -> dict[str, str]:
+    """Read `git grep -z` for every line: the text of each file."""
+    texts: dict[str, list[str]] = {}
+    for line in found.split("\n"):
+        place, separator, text = line.partition("\0")
+        if separator:
+            texts.setdefault(place.partition(":")[2], []).append(f"{text}\n")
+    return {path: "".join(lines) for path, lines in texts.items()}

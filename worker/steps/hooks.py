@@ -19,7 +19,9 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
     if settings.hooks_preapproval.enabled:
         directory = settings.hooks_preapproval.preapproved_hooks_directory
         check_approved(name, script, directory, settings.executor.approved_hooks)
-    limit = min(hook.timeout_seconds or settings.hooks.timeout_seconds, LONGEST_HOOK_SECONDS)
+    limit = min(
+        hook.timeout_seconds or space.spec.time_limits.hook or settings.hooks.timeout_seconds, LONGEST_HOOK_SECONDS
+    )
     with sealed(script, space.root) as (path, descriptors):
         before, space.env = space.env, {**_environment(space, hook.script), "RUNYARD_HOOK": name}
         try:
@@ -29,7 +31,7 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
         except TimeoutError as error:
             raise JobFailed(
                 f"The hook {name} did not end within {limit:g} s.", code="hook_timeout",
-                hint="Make it quicker, or raise Hooks.TimeoutSeconds on the runner (at most 600).",
+                hint="Make it quicker, or raise the time limit of hooks (at most 10 minutes) of the module, or on the runner.",
             ) from error  # fmt: skip
         except JobFailed as error:
             raise JobFailed(error.message, code="hook_failed", hint="The hook's own output is in the log.") from error

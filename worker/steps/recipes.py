@@ -14,6 +14,7 @@ from worker.steps.exchange import exchange_tokens
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
+from worker.steps.policies import check_policies
 from worker.steps.prepare import make_folders, prepare
 from worker.steps.resolve import resolve
 
@@ -73,6 +74,7 @@ _EXCHANGE = Step("exchange", "Exchange tokens", JobPhase.OUTPUT, exchange_tokens
 _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
 _SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
+_CHECK = Step("check", "Check policies", JobPhase.PLAN, check_policies)
 _LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, _load_plan)
 
 _CHANGE_STATE = Step("change-state", "Change state", JobPhase.APPLY, _change_state)
@@ -96,11 +98,11 @@ def recipe(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> list[Step]:
 
 
 def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Step]:
-    planned = [_LOAD_PLAN] if has_saved_plan else list(_with_hooks("plan", spec))
+    checked = [*_with_hooks("plan", spec), *([_CHECK] if spec.policies else [])]
+    planned = [_LOAD_PLAN] if has_saved_plan else checked
     match kind:
         case JobType.PLAN:
-            yield from _with_hooks("plan", spec)
-            yield _SAVE_PLAN
+            yield from (*checked, _SAVE_PLAN)
         case JobType.DRIFT:
             yield from _with_hooks("plan", spec)
         case JobType.APPLY:

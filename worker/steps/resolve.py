@@ -1,16 +1,26 @@
 """Reads a connected repository: the heads of its branches, and the content of each module's folders there."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field, ValidationError
 
+from wire.terragrunt import STACK, UNIT, Layout
 from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, normal, read_entries, read_uses
+from worker.steps.fingerprint import (
+    CODE_FILES,
+    SOURCE_LINE,
+    TERRAGRUNT_FILES,
+    Tree,
+    normal,
+    read_entries,
+    read_files,
+    read_uses,
+)
 from worker.steps.git import Git, merge_tree
 from worker.steps.survey import survey
 
@@ -271,5 +281,12 @@ class Reading:
             entries = read_entries(root, await self.git.read("ls-tree", "-r", "-t", "-z", "--full-tree", commit))
             # Exit code 1: no line has one.
             lines = await self.git.read("grep", "-I", "-z", "-E", SOURCE_LINE, commit, "--", *CODE_FILES, ok=(0, 1))
-            self.trees[commit] = Tree(entries, read_uses(lines))
+            self.trees[commit] = Tree(entries, read_uses(lines), await self._layout(commit, entries))
         return self.trees[commit]
+
+    async def _layout(self, commit: str, entries: Mapping[str, str]) -> Layout:
+        """Read the files of Terragrunt, where there are any."""
+        if not any(path.endswith((UNIT, STACK)) for path in entries):
+            return Layout({}, ())
+        lines = await self.git.read("grep", "-I", "-z", "-e", "", commit, "--", *TERRAGRUNT_FILES, ok=(0, 1))
+        return Layout(read_files(lines), entries)

@@ -8,6 +8,7 @@ from app.frame.palette.state import PaletteState
 from app.frame.palette.view import Group, Item
 from app.ui.button import small_button
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 ICONS = (
     "box",
@@ -61,7 +62,7 @@ def _item(item: rx.Var[Item]) -> rx.Component:
         "on_click": PaletteState.set_open(False),
         "custom_attrs": {"data-pal": "", "data-then": item["key"], "aria-selected": "false"},
     }
-    leads = rx.link(*line, href=item["href"], underline="none", **props)
+    leads = page_link(*line, href=item["href"], underline="none", **props)
     return rx.cond(item["href"] != "", leads, rx.el.button(*line, type="button", **props))
 
 

@@ -60,22 +60,21 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
         "",
         "",
     ),
+    ("schedules", "history", "Go to schedules, pushes and pull requests", "/dashboard/jobs/schedules", "", ""),
+    ("versions", "circle-arrow-up", "Go to versions and updates of runners", "/dashboard/runners/versions", "", ""),
+    ("variables", "boxes", "Variables of the organisation", "/dashboard/modules/variables", "", ""),
     *(
-        (key, "settings-2", f"Settings: {name}", f"/dashboard/settings/{key}", "", "")
+        (key, "settings-2", f"Settings › {name}", f"/dashboard/settings/{key}", "", "")
         for key, name in (
-            ("members", "members, teams, invitations"),
-            ("roles", "roles"),
-            ("variables", "variables"),
-            ("job-identities", "identities of jobs"),
-            ("cloud-identities", "cloud identities"),
-            ("service-accounts", "service accounts"),
-            ("git", "git repositories, webhooks, deliveries"),
-            ("triggers", "triggers: pushes, pull requests, schedules"),
-            ("notifications", "notifications"),
-            ("updates", "updates of runners"),
-            ("releases", "releases"),
-            ("audit", "audit log"),
-            ("organisation", "organisation"),
+            ("organisation", "General"),
+            ("members", "People: members, teams, invitations"),
+            ("service-accounts", "People: service accounts"),
+            ("roles", "People: roles"),
+            ("git", "Connections: git repositories, webhooks, deliveries"),
+            ("job-identities", "Connections: clouds of jobs"),
+            ("cloud-identities", "Connections: clouds of runners"),
+            ("notifications", "Notifications"),
+            ("audit", "Audit log"),
         )
     ),
 )

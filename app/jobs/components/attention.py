@@ -11,6 +11,7 @@ from app.jobs.state.run import RunState
 from app.ui.dialog import dialog_acts
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 View = JobState.view
 
@@ -39,7 +40,7 @@ def check_note() -> rx.Component:
             "It compares the state with what exists, and changes nothing. ",
             rx.el.span(
                 "It cannot see what ",
-                rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
+                page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
                 " created without recording it: look for that in its log, then go back there and choose.",
             ),
         ),
@@ -94,7 +95,7 @@ def _ways() -> list[rx.Component]:
     check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
     number = JobState.checked_by.to_string()
     checked = rx.fragment(
-        "Checked by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"), ". Now choose."
+        "Checked by ", page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"), ". Now choose."
     )
     release = _way(
         "lock-open",

@@ -12,6 +12,7 @@ from app.jobs.state.run import RunState
 from app.ui.badges import job_badge, tag
 from app.ui.elements import ago, clock_seconds, since
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 View = JobState.view
 
@@ -109,7 +110,7 @@ def _again_menu() -> rx.Component:
 
 
 def _acts() -> list[rx.Component]:
-    module = rx.link(
+    module = page_link(
         rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
         href="/dashboard/modules?path=" + View["path"].to(str),
         underline="none",
@@ -158,7 +159,7 @@ def job_head() -> rx.Component:
     """Title, state, path and actions."""
     path = rx.cond(
         View["module_id"] != "",
-        rx.link(
+        page_link(
             View["path"],
             href="/dashboard/modules?path=" + View["path"].to(str),
             class_name="ry-mono ry-a",
@@ -192,7 +193,7 @@ def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
 
 
 def _runner() -> rx.Component:
-    link = rx.link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
+    link = page_link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
     none = rx.cond(View["ended_at"] != "", "none", "none yet")
     instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"))
     return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span(none, class_name="mut"))
@@ -211,13 +212,13 @@ def _lease() -> rx.Component:
 def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
     custom = {"data-testid": key}
-    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", custom_attrs=custom)
+    link = page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", custom_attrs=custom)
     return _maybe(View[key].to(int) > 0, _fact(label, link))
 
 
 def _checked_by() -> rx.Component:
     number = JobState.checked_by.to_string()
-    return rx.link(
+    return page_link(
         "#" + number,
         href="/dashboard/jobs/" + number,
         class_name="ry-a num",
@@ -229,9 +230,9 @@ def _git_facts() -> rx.Component:
     git = View["git"].to(dict[str, str])
     author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"))
     plain = rx.el.span(git["commit"], class_name="ry-mono")
-    linked = rx.link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
+    linked = page_link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
     commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
-    pull = _fact("Pull request", rx.link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
+    pull = _fact("Pull request", page_link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
     return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
 
 

@@ -43,6 +43,7 @@ def _override() -> rx.Component:
             aria_label="Reason for approving my own job",
             on_blur=JobActionState.set_comment,
             auto_complete="off",
+            custom_attrs={"data-needed": ""},
         ),
         rx.el.div(
             rx.button(

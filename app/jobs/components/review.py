@@ -11,6 +11,7 @@ from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
 from app.ui.elements import clock_time, date
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 View = JobState.view
 Planned = JobState.planned
@@ -20,7 +21,7 @@ COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "
 def planned_from() -> rx.Component:
     """The foot of a plan that waits: from which revision and state it was made, and what ends it."""
     number = Planned.number.to_string()
-    other = rx.fragment(" by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
+    other = rx.fragment(" by ", page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
     words = rx.el.span(
         "Planned",
         rx.cond(Planned.number > 0, other),

@@ -6,6 +6,7 @@ from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, Ru
 from app.ui.button import act_button
 from app.ui.dialog import cancel, dialog_acts, typed_field
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.words import TYPE_WORDS
 
 # So many modules are found without a filter.
@@ -213,7 +214,7 @@ def _no_modules() -> rx.Component:
         rx.el.p("A job runs a module, and there is none yet."),
         dialog_acts(
             cancel(RunState.close),
-            rx.link(act_button("New module", on_click=RunState.close), href="/dashboard/modules?new=1"),
+            page_link(act_button("New module", on_click=RunState.close), href="/dashboard/modules?new=1"),
         ),
         class_name="mut",
     )

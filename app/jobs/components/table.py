@@ -6,12 +6,13 @@ import reflex as rx
 
 from app.ui.badges import job_badge, tag
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 
 def job_link(job: Any) -> rx.Component:
     """Number and type."""
     number = job["number"].to_string()
-    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
+    link = page_link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
     plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")))
     kind = rx.el.span(plan, tag(job["type"], is_mono=True), class_name="ry-row c3")
     return rx.el.div(link, kind, class_name="ry-row")
@@ -34,7 +35,7 @@ def job_status(job: Any) -> rx.Component:
     """The badge of a job's status and, beside it, the reason."""
     counts = rx.el.span(plan_counts(job), class_name="ry-why hide-s")
     why = rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"])
-    waiting = rx.link(
+    waiting = page_link(
         "Why waiting?", href="/dashboard/jobs/" + job["number"].to_string(), class_name="ry-why mut hide-s"
     )
     said = rx.cond((job["status"] == "QUEUED") & (job["reason"] == ""), waiting, why)

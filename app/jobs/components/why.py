@@ -7,6 +7,7 @@ import reflex as rx
 from app.jobs.view.queue import Runner, Why
 from app.ui.elements import ago
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 Enable = Callable[[rx.Var[str]], rx.event.EventType[()]]
 
@@ -39,7 +40,7 @@ def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
         act = rx.cond(runner.can_enable, button)
     return rx.el.li(
         _mark(runner),
-        rx.link(runner.name, href="/dashboard/runners/" + runner.id, class_name="ry-a"),
+        page_link(runner.name, href="/dashboard/runners/" + runner.id, class_name="ry-a"),
         rx.el.span(runner.reason, rx.cond(runner.help != "", " " + runner.help, ""), class_name="why"),
         rx.el.span(act),
     )

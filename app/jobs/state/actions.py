@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import AppState
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
+from app.jobs.view.filters import JobFilter
 
 CANCEL_SAID = {
     "AFTER_STEP": ("Stopping after this step", "What this step changes stays changed."),
@@ -89,7 +90,20 @@ class JobActionState(AppState, rx.State):
             return []
         args = {"p_job": int(page.view["id"]), "p_reason": "Run again on the job's page"}
         job = await self._rpc("retry_job", args)
-        return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
+        return [self._go(f"/dashboard/jobs/{int(job['number'])}")]
+
+    @rx.event
+    async def next_needed(self) -> rx.event.EventSpec:
+        """Lead to the oldest other job that waits for the viewer."""
+        org, me = await self._org_id(), (await self._who()).user_id
+        args = {f"p_{name}": value for name, value in JobFilter(view="needs").arguments(me).items()}
+        found = (await self._rpc("list_jobs", {"p_org": org, "p_limit": 200, **args}))["rows"]
+        here = (await self._job()).view["number"]
+        numbers = sorted(int(row["number"]) for row in found if row["number"] != here)
+        # In their order from here on, and from the first again.
+        after = [number for number in numbers if number > int(here or 0)]
+        said = rx.toast.info("Nothing else needs you")
+        return self._go(f"/dashboard/jobs/{(after or numbers)[0]}") if numbers else said
 
     @rx.event
     async def apply_plan(self) -> list[Any]:
@@ -148,7 +162,7 @@ class JobActionState(AppState, rx.State):
         job = await self._rpc("resolve_attention", {"p_job": job_id, "p_action": "refresh_plan"})
         text = f"It changes nothing. When you have seen it, go back to #{number} and choose."
         return [
-            rx.redirect(f"/dashboard/jobs/{int(job['number'])}"),
+            self._go(f"/dashboard/jobs/{int(job['number'])}"),
             rx.toast.success("A check plan is queued", description=text),
         ]
 
@@ -165,7 +179,7 @@ class JobActionState(AppState, rx.State):
             "p_options": {"refresh_only": True},
         }
         job = await self._rpc("enqueue_job", args)
-        return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
+        return [self._go(f"/dashboard/jobs/{int(job['number'])}")]
 
     @rx.event
     async def resolve(self, way: str) -> list[Any]:

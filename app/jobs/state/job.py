@@ -15,6 +15,7 @@ from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.jobs.view.given import GivenView, build_given
+from app.jobs.view.record import NO_RECORD, RecordView, build_record
 from app.jobs.view.stages import Stage
 from app.jobs.view.stages import build as build_stages
 from app.live.page import RIGHTS, LivePage
@@ -42,6 +43,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     silent_since: str = ""
     planned: reviews.Planned = reviews.Planned()
     given: list[GivenView] = []
+    record: RecordView = NO_RECORD
     comments: list[reviews.Comment] = []
     approvals: list[reviews.ApprovalView] = []
     approvals_required: int = 0
@@ -67,10 +69,10 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     _lease: LiveQuery | None = None
 
     def _query(self) -> LiveQuery:
-        found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
+        found = re.search(r"/jobs/(\d{1,18})/?$", self.router.url.path)
         if found is None:
             raise NotThere("There is no such job.", "The link may be wrong, or the job was removed.")
-        topics = (f"job:{found[1]}", "approvals", "job_comments", "memberships", AGAIN)
+        topics = (f"job:{found[1]}", "approvals", "change_records", "job_comments", "memberships", AGAIN)
         return live_query("job_page", topics, number=int(found[1]))
 
     async def _prepare(self, session: BrowserSession) -> None:
@@ -126,6 +128,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))
         self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
         self._assign("given", [build_given(row) for row in answer["variables"]])
+        self._assign("record", build_record(answer["record"]))
         self._assign("comments", [reviews.comment(row) for row in answer["comments"]])
         self._assign("state", module_states.build(answer["state"], int(self._job["id"])))
         self._assign("kept", kept_states.build(answer["kept"]))

@@ -229,7 +229,7 @@ class RunState(AppState, rx.State):
         args = {"p_org": await self._org_id(), "p_type": job_type, "p_module": module_id, "p_options": options}
         job = await self._rpc("enqueue_job", args)
         self.is_open, self.typed, self.modules = False, "", []
-        return rx.redirect(f"/dashboard/jobs/{int(job['number'])}")
+        return self._go(f"/dashboard/jobs/{int(job['number'])}")
 
 
 def to_apply(is_destroy: bool) -> dict[str, bool]:

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
+from app.ui.reader import read
 from app.ui.words import TYPE_WORDS, as_sentence, count
 
 Row = Mapping[str, Any]
@@ -111,25 +112,19 @@ def build_view(
         built["problem_hint"] = ""
     built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
     more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
-    return cast("JobView", {**built, **more})
+    return read(JobView, job, **built, **more)
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     error = job.get("error") or {}
     message = str(error.get("message") or "")
     return {
-        "id": int(job["id"]),
-        "number": int(job.get("number") or 0),
-        "message": str(job.get("message") or ""),
         "title": title(job),
-        "type": str(job["type"]),
-        "status": str(job["status"]),
         "path": target({"target_name": names.get(str(job.get("target_worker_id"))), **job}),
-        "module_id": str(job.get("module_id") or ""),
         "cancelling": _cancelling(job),
         "problem": message if _place(message) else as_sentence(message),
-        "problem_hint": str(error.get("hint") or ""),
-        "problem_code": str(error.get("code") or ""),
+        "problem_hint": error.get("hint"),
+        "problem_code": error.get("code"),
         "problem_place": _place(message),
         "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
         "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
@@ -185,23 +180,19 @@ def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
         "since": since,
         # A job that was lost ran until then; the time after it belongs to the person who decided.
         "until": lost if lost and job["status"] not in words.ACTIVE else until,
-        "created_at": str(job.get("created_at") or ""),
-        "ended_at": str(job.get("finished_at") or ""),
+        "ended_at": job.get("finished_at"),
         "lost_at": lost,
-        "slimmed_at": str(job.get("slimmed_at") or ""),
     }
 
 
 def _whose(job: Row) -> dict[str, Any]:
     return {
-        "runner": str(job.get("worker_name") or ""),
-        "worker_id": str(job.get("worker_id") or ""),
+        "runner": job.get("worker_name"),
         "instance": _instance(job),
         "attempt": words.attempt(job) or f"0 of {job.get('max_attempts') or 1}",
-        "attempt_number": int(job.get("attempt") or 0),
-        "by": str(job.get("created_by_label") or ""),
+        "attempt_number": job.get("attempt"),
+        "by": job.get("created_by_label"),
         "priority": priority(int(job.get("priority") or 100)),
-        "labels": [str(label) for label in job.get("labels") or []],
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from app.jobs.view.detail import source
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
@@ -46,24 +47,12 @@ class Planned:
 
 def approval(row: Row) -> ApprovalView:
     """Read a decision's row."""
-    return {
-        "id": str(row["id"]),
-        "user_id": str(row["user_id"]),
-        "label": str(row["user_label"]),
-        "decision": str(row["decision"]),
-        "comment": str(row.get("comment") or ""),
-        "at": str(row["created_at"]),
-    }
+    return read(ApprovalView, row, label=row["user_label"], at=row["created_at"])
 
 
 def comment(row: Row) -> Comment:
     """Read a comment's row."""
-    return {
-        "id": str(row["id"]),
-        "who": str(row.get("user_label") or ""),
-        "at": str(row.get("created_at") or ""),
-        "body": str(row.get("body") or ""),
-    }
+    return read(Comment, row, who=row.get("user_label"), at=row.get("created_at"))
 
 
 def with_plan(job: Row, plan_job: Row) -> Row:

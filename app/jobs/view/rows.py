@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.jobs.view import words
+from app.ui.reader import read
 
 Row = Mapping[str, Any]
 
@@ -42,27 +43,22 @@ def build_row(job: Row) -> JobRow:
     added, changed, removed = plan or (0, 0, 0)
     said = words.reason(job)
     since, until = span(job)
-    return {
-        "id": int(job["id"]),
-        "number": int(job["number"]),
-        "type": str(job["type"]),
-        "path": target(job),
-        "module_id": str(job.get("module_id") or ""),
-        "status": str(job["status"]),
-        "reason": said,
-        "has_plan": plan is not None and (not said or job["status"] == "AWAITING_APPROVAL"),
-        "is_run": _has_plan_phase(job),
-        "added": added,
-        "changed": changed,
-        "removed": removed,
-        "runner": str(job.get("worker_name") or ""),
-        "worker_id": str(job.get("worker_id") or ""),
-        "attempt": words.attempt(job),
-        "since": since,
-        "until": until,
-        "by": str(job.get("created_by_label") or ""),
-        "created_at": str(job.get("created_at") or ""),
-    }
+    return read(
+        JobRow,
+        job,
+        path=target(job),
+        reason=said,
+        has_plan=plan is not None and (not said or job["status"] == "AWAITING_APPROVAL"),
+        is_run=_has_plan_phase(job),
+        added=added,
+        changed=changed,
+        removed=removed,
+        runner=job.get("worker_name"),
+        attempt=words.attempt(job),
+        since=since,
+        until=until,
+        by=job.get("created_by_label"),
+    )
 
 
 def _has_plan_phase(job: Row) -> bool:

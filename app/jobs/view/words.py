@@ -24,7 +24,7 @@ CANCEL_WORDS = {
 ACTIVE = frozenset({"AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING"})
 RUNNING = frozenset({"CLAIMED", "PROCESSING"})
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
-ENGINE_WORDS = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+ENGINE_WORDS = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 
 _REASON_LENGTH = 80
 _MOST_NAMED = 3

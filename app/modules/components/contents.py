@@ -11,6 +11,7 @@ from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, Sourc
 from app.ui.button import small_button
 from app.ui.elements import ago
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.table import cell, heads, more_foot, table
 
@@ -30,7 +31,7 @@ class SourceElement(rx.Component):
 
 
 def _bar(bar: rx.Var[Bar]) -> rx.Component:
-    return rx.link(
+    return page_link(
         rx.el.span(bar["title"], class_name="sr"),
         href=bar["href"],
         class_name=bar["style"].to(str),

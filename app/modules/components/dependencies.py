@@ -10,6 +10,7 @@ from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
 from app.ui.form.elements import check_field, exact_input
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 State = DependenciesState
@@ -102,7 +103,7 @@ def dependencies() -> rx.Component:
     none = rx.el.div("It depends on no other module, and none depends on it.", class_name="ry-pb mut")
     return titled_panel(
         "Dependencies",
-        (rx.el.span(class_name="grow"), rx.link("Graph", href=GRAPH, class_name="ry-link", underline="none")),
+        (rx.el.span(class_name="grow"), page_link("Graph", href=GRAPH, class_name="ry-link", underline="none")),
         rx.cond(producers.length() + consumers.length() == 0, none),
         _list("Depends on", producers, _producer),
         _list("Used by", consumers, _consumer),

@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.access.panel import access_panel
-from app.frame.layout import page_key
+from app.frame.layout import OF_MODULE, page_key, path_tabs
 from app.frame.session import may
 from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
@@ -27,9 +27,9 @@ from app.ui.button import act_button, icon_button, link_button, plain_button, qu
 from app.ui.choice import dropdown
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import menu_item, titled_panel
 from app.ui.resource import Column, moment, rows_table
-from app.variables.components.variables import path_variables
 
 Module = ModulesState.module
 
@@ -72,7 +72,7 @@ def _menu() -> rx.Component:
 
 
 def _crumb(pair: rx.Var[Pair]) -> rx.Component:
-    link = rx.link(pair["label"], href="/dashboard/modules?path=" + pair["value"].to(str), class_name="ry-a mut")
+    link = page_link(pair["label"], href="/dashboard/modules?path=" + pair["value"].to(str), class_name="ry-a mut")
     return rx.fragment(link, " / ")
 
 
@@ -225,7 +225,7 @@ def _history() -> rx.Component:
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )
-    every = rx.link(
+    every = page_link(
         "All", href="/dashboard/jobs?search=" + Module["path"].to(str), class_name="ry-link", underline="none"
     )
     return titled_panel(
@@ -307,23 +307,24 @@ def _state() -> rx.Component:
 
 def module_detail() -> rx.Component:
     """Everything about the chosen module."""
-    return rx.el.div(
-        _head(),
+    overview = rx.fragment(
         _facts(),
         _drift_note(),
         changed_note(),
         locks(),
         beside_rail(
-            [_history()],
-            [
-                outputs(),
-                path_variables(Module["path"].to(str)),
-                repository(),
-                dependencies(),
-                path_schedules(),
-                output_readers(),
-            ],
-            [resources(), _source(), source_files(), _state(), access_panel()],
+            [_history()], [outputs(), repository(), path_schedules()], [resources(), _source(), source_files()]
+        ),
+    )
+    return rx.el.div(
+        _head(),
+        path_tabs(Module["path"].to(str), OF_MODULE, ModulesState.tab),
+        rx.match(
+            ModulesState.tab,
+            ("Order", rx.fragment(changed_note(), dependencies(), output_readers())),
+            ("State", rx.fragment(locks(), _state())),
+            ("Access", access_panel()),
+            overview,
         ),
         class_name="ry-stack ry-detail",
     )

@@ -148,7 +148,7 @@ def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Compon
 
 
 def _engine() -> rx.Component:
-    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"))
+    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"), ("Terragrunt", "terragrunt"))
     items = [rx.select.item(label, value=value) for label, value in names]
     return _section(
         "Engine",
@@ -196,8 +196,15 @@ def _running() -> rx.Component:
             _text("approval_hours", "Approval expires after", "Hours. After that the job is cancelled.", type="number"),
             class_name="ry-two",
         ),
+        _time_limits("The rest is as its groups have it."),
         auto,
         rx.cond(may_choose, uploads),
+    )
+
+
+def _time_limits(inherited: str) -> rx.Component:
+    return _text(
+        "time_limits", "Time limits", f"What takes longer is stopped. {inherited}", "plan=1h, apply=4h, hook=60s"
     )
 
 
@@ -233,6 +240,7 @@ def _group_fields() -> rx.Component:
         _select(
             "git_apply", "Apply plans of repositories", modes, "Modules below inherit it, unless they have their own."
         ),
+        _time_limits("For modules below."),
         _hooks(),
     )
 

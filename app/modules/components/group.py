@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.access.panel import access_panel
+from app.frame.layout import OF_GROUP, path_tabs
 from app.frame.session import SessionState, may
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
@@ -12,30 +13,23 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
-from app.ui.button import act_button, icon_button, link_button, plain_button
+from app.ui.button import icon_button, plain_button
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.panel import titled_panel
-from app.variables.components.variables import path_variables
+from app.ui.link import at, page_link
+from app.ui.panel import menu_item, titled_panel
 
 Group = ModulesState.group
 
 
 def _acts() -> rx.Component:
-    edit = plain_button(icon("pencil"), "Edit", on_click=ModuleFormState.edit_group)
-    new = act_button(icon("plus"), "New module here", on_click=ModuleFormState.new_module)
-    graph = link_button(
-        icon("waypoints"),
-        "Graph",
-        href="/dashboard/modules/graph?path=" + Group["path"].to(str),
-        size="2",
-        attrs={"data-testid": "group-graph"},
-    )
-    remove = plain_button("Remove", on_click=ModuleActionState.ask("remove_group"), color_scheme="red")
-    return rx.fragment(
-        graph,
-        rx.cond(may("group.write"), edit),
+    graph = rx.redirect(at("/dashboard/modules/graph?path=" + Group["path"].to(str)))
+    new = menu_item("plus", "New module here", ModuleFormState.new_module)
+    remove = menu_item("trash-2", "Remove group", ModuleActionState.ask("remove_group"), color_scheme="red")
+    return work_buttons(
+        menu_item("waypoints", "Graph", graph),
         rx.cond(may("module.write"), new),
+        rx.cond(may("group.write"), menu_item("pencil", "Edit group", ModuleFormState.edit_group)),
         rx.cond(may("group.delete") & (Group["modules"].to(int) == 0), remove),
     )
 
@@ -52,7 +46,7 @@ def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
     return rx.el.li(
         rx.el.span(at + 1, class_name="ry-step num"),
         rx.el.div(
-            rx.link(runner["name"], href="/dashboard/runners/" + runner["id"].to(str), class_name="ry-a"),
+            page_link(runner["name"], href="/dashboard/runners/" + runner["id"].to(str), class_name="ry-a"),
             rx.el.small(runner["why"]),
             class_name="grow",
         ),
@@ -78,7 +72,7 @@ def _assign() -> rx.Component:
         rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
     )
     button = plain_button("Assign", type="submit")
-    add = rx.link(
+    add = page_link(
         icon("plus"),
         "Add runner here",
         href="/dashboard/runners?add=" + Group["path"].to(str),
@@ -90,7 +84,7 @@ def _assign() -> rx.Component:
 def _runners() -> rx.Component:
     none = rx.el.div("No runner serves it. Assign one below, or add one.", class_name="ry-pb mut")
     more = GroupState.runner_total - GroupState.runners.length()
-    rest = rx.el.div(rx.link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
+    rest = rx.el.div(page_link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
     return titled_panel(
         "Runners",
         rx.el.span("in the order they are tried", class_name="mut"),
@@ -110,8 +104,10 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
         module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Not applied yet", class_name="mut")
     )
     drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
-    path = rx.link(module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono")
-    job = rx.link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
+    path = page_link(
+        module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono"
+    )
+    job = page_link("#", module["job"], href="/dashboard/jobs/" + module["job"].to(str), class_name="mut num")
     ended = rx.cond(module["ended_at"] != "", rx.fragment(", ", ago(module["ended_at"].to(str))))
     last = rx.cond(module["job"] != "", rx.el.small(job, ended))
     return rx.el.li(
@@ -145,13 +141,15 @@ def group_detail() -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.div(rx.el.h1(Group["path"]), rx.el.p(count, said, class_name="num"), about),
-            rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
+            rx.el.div(_acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),
-        set_panels(),
-        beside_rail(
-            [_runners(), _modules(), access_panel()],
-            [path_variables(Group["path"].to(str)), path_schedules(), _inherited()],
+        path_tabs(Group["path"].to(str), OF_GROUP, ModulesState.tab),
+        rx.match(
+            ModulesState.tab,
+            ("Runners", _runners()),
+            ("Access", access_panel()),
+            rx.fragment(set_panels(), beside_rail([_modules()], [path_schedules(), _inherited()])),
         ),
         class_name="ry-stack ry-detail",
     )

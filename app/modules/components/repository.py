@@ -10,6 +10,7 @@ from app.ui.choice import choice
 from app.ui.dialog import question
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 Repository = RepositoryState.repository
@@ -21,7 +22,7 @@ def _path(path: rx.Var[str]) -> rx.Component:
 
 def _commit(key: str, none: str) -> rx.Component:
     known = rx.fragment(
-        rx.link(Repository[key], href=Repository[f"{key}_href"].to(str), class_name="ry-a ry-mono"),
+        page_link(Repository[key], href=Repository[f"{key}_href"].to(str), class_name="ry-a ry-mono"),
         rx.el.span(", ", ago(Repository[f"{key}_at"].to(str)), class_name="mut"),
     )
     return rx.cond(Repository[key] != "", known, rx.el.span(none, class_name="mut"))
@@ -94,7 +95,7 @@ def repository() -> rx.Component:
         (
             rx.el.span(class_name="grow"),
             rx.cond(may("module.write"), change),
-            rx.link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
+            page_link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
         ),
         rx.el.div(
             rx.el.dl(

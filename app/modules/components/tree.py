@@ -9,6 +9,7 @@ from app.modules.view.tree import Node
 from app.ui.button import quiet_button, small_button
 from app.ui.choice import dropdown
 from app.ui.icons import icon
+from app.ui.link import at, page_link
 from app.ui.table import search_box
 
 MOVE_IN = "/dashboard/modules/move-in"
@@ -93,7 +94,7 @@ def _new_menu() -> rx.Component:
     menu = dropdown(
         button,
         rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
-        rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
+        rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(at(MOVE_IN))),
         rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
     )
     return rx.cond(SessionState.can_write, menu)
@@ -102,6 +103,9 @@ def _new_menu() -> rx.Component:
 def module_tree() -> rx.Component:
     """The tree with its filter."""
     nothing = rx.el.p("No module is called “", ModulesState.search, "”.", class_name="mut ry-tree-none")
+    shared = page_link(
+        "Variables", href="/dashboard/modules/variables", title="Of the whole organisation", class_name="ry-a"
+    )
     total = rx.cond(ModulesState.total == 1, "1 module", ModulesState.total.to_string() + " modules")
     return rx.el.section(
         rx.el.div(_search(), class_name="ry-tree-search"),
@@ -114,7 +118,11 @@ def module_tree() -> rx.Component:
             ),
         ),
         rx.el.div(
-            rx.el.span(total, class_name="num"), rx.el.span(class_name="grow"), _new_menu(), class_name="ry-foot"
+            rx.el.span(total, class_name="num"),
+            rx.el.span(class_name="grow"),
+            shared,
+            _new_menu(),
+            class_name="ry-foot",
         ),
         class_name="ry-panel ry-tree-panel",
         aria_label="Groups and modules",

@@ -36,10 +36,12 @@ class DependenciesState(LinkedModules, rx.State):
     @rx.event
     async def accept(self, path: str) -> Any:
         """Add a dependency on a module whose outputs its code reads."""
-        if not any(each["path"] == path for each in self.dependencies["proposals"]):
+        found = [each for each in self.dependencies["proposals"] if each["path"] == path]
+        if not found:
             return None
+        options = {"bindings": dict(each.split(" ← ", 1) for each in found[0]["inputs"])}
         words = ("Depends on {}", "Sets run it after that module.")
-        return await self._link(path, lambda producer: self._set(producer, {}), *words)
+        return await self._link(path, lambda producer: self._set(producer, options), *words)
 
     async def _set(self, producer: str, options: dict[str, Any]) -> None:
         ends = {"p_consumer": self._module_id, "p_producer": producer}

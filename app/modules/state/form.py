@@ -13,6 +13,7 @@ from app.project.models import Filter, Query
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import texts
+from wire.spans import write_time_limits
 
 MAX_ROWS = 64
 # The sheet may be scrolled far away from what is wrong.
@@ -87,7 +88,8 @@ class ModuleFormState(AppState, rx.State):
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
-        values = {"path": f"{above}/" if above else "", "description": "", "git_apply": INHERIT, **hook_fields({})}
+        values = {"path": f"{above}/" if above else "", "description": "", "git_apply": INHERIT}
+        values |= {"time_limits": "", **hook_fields({})}
         self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -100,6 +102,7 @@ class ModuleFormState(AppState, rx.State):
         self.is_new = False
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
         values |= {"git_apply": str(row.get("git_apply") or INHERIT), **hook_fields(row.get("hooks") or {})}
+        values |= {"time_limits": write_time_limits(row.get("time_limits") or {})}
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -194,6 +197,10 @@ class ModuleFormState(AppState, rx.State):
             taken["p_path"] = fields.group_path(form.get("path", ""))
         except Wrong as wrong:
             errors["path"] = str(wrong)
+        try:
+            taken["p_time_limits"] = fields.time_limits(form.get("time_limits", ""))
+        except Wrong as wrong:
+            errors["time_limits"] = str(wrong)
         hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
         taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
         taken["p_git_apply"] = form.get("git_apply") or None

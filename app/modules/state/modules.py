@@ -9,6 +9,7 @@ from urllib.parse import quote
 import reflex as rx
 
 from app.access.state import AccessState
+from app.frame.layout import OF_GROUP, OF_MODULE
 from app.frame.route import say_in_address
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
@@ -27,7 +28,6 @@ from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
 from app.ui.reader import read
-from app.variables.state.variables import PathVariablesState
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.
@@ -74,6 +74,7 @@ class ModulesState(LivePage, rx.State):
     total: int = 0
     search: str = ""
     chosen: str = ""
+    tab: str = "Overview"
     missing: str = ""
     nearest: list[str] = []
     module: ModuleView = NO_MODULE
@@ -93,7 +94,10 @@ class ModulesState(LivePage, rx.State):
     _assignments: list[Row] = []
 
     async def _prepare(self, session: BrowserSession) -> None:
-        asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
+        query = self.router.url.query_parameters
+        asked = {str(query.get(name, "")) for name in ("path", "module")} - {""}
+        tab = str(query.get("tab", "")).capitalize()
+        self.tab = tab if tab in (*OF_GROUP, *OF_MODULE) else "Overview"
         self.search, self._opened, self.chosen, self.only_drift = "", [], "", False
         (await self.get_state(RepositoryState)).is_open = False
         await self._read_groups()
@@ -162,9 +166,8 @@ class ModulesState(LivePage, rx.State):
 
     async def _open_panels(self, path: str) -> None:
         """Read a path's panels of other features together with the page: otherwise their buttons would act on another path."""
-        work, variables = await self.get_state(WorkState), await self.get_state(PathVariablesState)
-        access, who = await self.get_state(AccessState), await self._who()
-        await asyncio.gather(work._open(path), variables._read(path), access._open(path), who._ask_verbs(path))
+        work, access, who = await self.get_state(WorkState), await self.get_state(AccessState), await self._who()
+        await asyncio.gather(work._open(path), access._open(path), who._ask_verbs(path))
 
     async def _read_module(self, module_id: str) -> None:
         answer = await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module_id})
@@ -246,6 +249,7 @@ class ModulesState(LivePage, rx.State):
     @rx.event
     async def choose(self, key: str) -> list[Any] | None:
         """Open a module, or open and fold a group."""
+        self.tab = "Overview"
         kind, _, rest = key.partition(":")
         if kind == "group":
             await self._choose_group(rest)

@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
 
 
-PROPOSED = "The code reads its outputs (terraform_remote_state)."
+PROPOSED = "The code reads its outputs."
 
 
 class DependencyView(TypedDict):
@@ -41,7 +41,7 @@ def build(answer: Row, module_id: str) -> DependenciesView:
         "producers": [_end(edge, "producer") for edge in edges if edge["consumer_id"] == module_id],
         "consumers": [_end(edge, "consumer") for edge in edges if edge["producer_id"] == module_id],
         "proposals": [
-            {"id": str(row["producer_id"]), "path": str(row["producer"]), "inputs": [], "cascades": PROPOSED}
+            {**_end({**row, "cascades": "off"}, "producer"), "cascades": PROPOSED}
             for row in answer.get("proposals") or []
             if row["consumer_id"] == module_id
         ],

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.modules.view.spec import HOOKS
+from wire.spans import write_time_limits
 
 Row = Mapping[str, Any]
 
@@ -53,6 +54,7 @@ def to_form(module: Row) -> ModuleForm:
         **{name: str(module.get(name) or usual) for name, usual in USUAL.items()},
         "source_kind": kind,
         "labels": ", ".join(module.get("labels") or []),
+        "time_limits": write_time_limits(module.get("time_limits") or {}),
         "approval_hours": str(max(1, seconds // 3600)),
         **{name: "on" if module.get(name) else "" for name in ("auto_apply", "can_apply_uploads")},
         **_source_fields(kind, source),

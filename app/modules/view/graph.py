@@ -108,4 +108,4 @@ def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
     x, y = start[0] + WIDTH, start[1] + HEIGHT // 2
     far, down = end[0], end[1] + HEIGHT // 2
     half = (x + far) // 2
-    return f"M{x},{y} C{half},{y} {half},{down} {far},{down}"
+    return f"M{x},{y} C{half},{y} {half},{down} {far},{down} l-6,-4 m6,4 l-6,4"

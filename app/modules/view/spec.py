@@ -6,7 +6,7 @@ from app.modules.view import source_fields
 from app.ui.form import fields
 from app.ui.form.spec import Checked, Form, texts
 
-ENGINES = ("tofu", "terraform", "pulumi")
+ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
 HOOKS = tuple(
     f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")
@@ -52,6 +52,7 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         "approvals_required": checked.take(
             "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
         ),
+        "time_limits": checked.take("time_limits", form, fields.time_limits, {}),
         "approval_timeout_seconds": hours * 3600,
         "auto_apply": form.get("auto_apply") in ("on", "true"),
         "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),

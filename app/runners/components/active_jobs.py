@@ -13,6 +13,7 @@ from app.ui.button import quiet_button
 from app.ui.elements import since
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, more_button
 
@@ -48,7 +49,7 @@ def _action(job: Any) -> rx.Component:
             class_name="r n-w",
         ),
         cell(
-            rx.link(
+            page_link(
                 quiet_button(icon("scroll-text"), "Log"),
                 href="/dashboard/jobs/" + job["number"].to_string(),
                 underline="none",
@@ -64,7 +65,7 @@ def _job(job: Any) -> rx.Component:
     row = rx.el.tr(
         cell(
             rx.el.div(
-                rx.link("#" + job["number"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
+                page_link("#" + job["number"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
                 tag(job["type"], is_mono=True),
                 class_name="ry-row",
             ),
@@ -118,7 +119,7 @@ def active_jobs() -> rx.Component:
         (
             rx.el.span(RunnersState.job_words, class_name="mut"),
             rx.el.span(class_name="grow"),
-            rx.link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
+            page_link("All jobs", href="/dashboard/jobs", class_name="ry-link", underline="none"),
         ),
         rx.cond(has_table, rx.fragment(_table(), _foot()), nothing),
     )

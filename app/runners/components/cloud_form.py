@@ -13,6 +13,7 @@ from app.ui.choice import choice
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 State = AddRunnerState
 
@@ -152,7 +153,7 @@ def _following() -> rx.Component:
             rx.el.h2(rx.cond(is_removal, "Rolling back ", "Deploying "), State.worker_name),
             job_badge(State.job_status),
             rx.el.span(class_name="grow"),
-            rx.link("Job #" + State.job_number.to_string(), href=href, class_name="ry-link", underline="none"),
+            page_link("Job #" + State.job_number.to_string(), href=href, class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(State.steps, _step), class_name="ry-steps", style={"padding": "0 16px 12px"}),
@@ -168,7 +169,7 @@ def cloud_tab() -> rx.Component:
         "cloud",
         "No cloud identity yet",
         "A cloud identity names an AWS role and the regions to deploy runners in.",
-        rx.link(plain_button("Add a cloud identity"), href="/dashboard/settings/cloud-identities"),
+        page_link(plain_button("Add a cloud identity"), href="/dashboard/settings/cloud-identities"),
     )
     return rx.cond(State.identities.length() == 0, none, rx.fragment(_form(), rx.cond(State.job_id > 0, _following())))
 

@@ -12,6 +12,7 @@ from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table
@@ -185,7 +186,7 @@ def jobs() -> rx.Component:
         (
             rx.el.span(State.jobs_said, class_name="mut"),
             rx.el.span(class_name="grow"),
-            rx.link(
+            page_link(
                 "All its jobs",
                 href="/dashboard/jobs?runner=" + State.row["id"].to(str),
                 class_name="ry-link",

@@ -9,6 +9,7 @@ from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
 from app.ui.button import quiet_button
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 
@@ -18,10 +19,10 @@ def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:
 
     ink = rx.cond(
         step["href"] != "",
-        rx.link(button(high_contrast=True), href=step["href"], underline="none"),
+        page_link(button(high_contrast=True), href=step["href"], underline="none"),
         rx.cond(SessionState.can_admin, button(high_contrast=True, on_click=on_add)),
     )
-    quiet = rx.cond(step["href"] != "", rx.link(button(variant="surface"), href=step["href"], underline="none"))
+    quiet = rx.cond(step["href"] != "", page_link(button(variant="surface"), href=step["href"], underline="none"))
     return rx.match(step["state"], ("ok", rx.fragment()), ("next", ink), quiet)
 
 

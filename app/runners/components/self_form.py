@@ -16,6 +16,7 @@ from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field
 from app.ui.icons import icon
+from app.ui.link import page_link
 
 State = AddRunnerState
 
@@ -92,7 +93,7 @@ def _host_fields() -> rx.Component:
                 State.errors,
                 rx.fragment(
                     "It can then sign in without a token. ",
-                    rx.link("Create an account", href="/dashboard/settings/service-accounts", class_name="ry-link"),
+                    page_link("Create an account", href="/dashboard/settings/service-accounts", class_name="ry-link"),
                 ),
             ),
             class_name="ry-two",

@@ -10,6 +10,7 @@ from app.runners.components.health import health_mark
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
+from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
@@ -17,6 +18,7 @@ from app.ui.button import act_button, plain_button
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.table import bare_table, cell, fresh_button, holding, page_foot, show_all
 
 HEADS = (
@@ -76,7 +78,7 @@ def _name(row: Any, is_opened: rx.Var[bool]) -> rx.Component:
             aria_expanded=rx.cond(is_opened, "true", "false"),
             aria_label="Instances of " + row["name"].to(str),
         ),
-        rx.link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
+        page_link(row["name"], href="/dashboard/runners/" + row["id"].to(str), custom_attrs={"data-open": ""}),
         rx.cond(row["instance_count"] > 1, tag(row["instance_count"])),
         class_name="ry-row c6",
     )
@@ -194,7 +196,10 @@ def _runner(held: Any) -> rx.Component:
 
 
 def _nothing() -> rx.Component:
-    add = act_button(icon("plus"), "Add runner", on_click=AddRunnerState.open_sheet)
+    offered = {"on_click": AddRunnerState.open_sheet, "custom_attrs": {"data-key": "n"}}
+    label = (icon("plus"), "Add runner")
+    # The first step's own act is the main one while it is shown.
+    add = rx.cond(FirstStepsState.is_shown, plain_button(*label, **offered), act_button(*label, **offered))
     read = rx.el.a(plain_button("Read how"), href="/docs/self-hosted/", target="_blank")
     none_yet = empty(
         "server",

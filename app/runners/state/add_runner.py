@@ -267,7 +267,7 @@ class AddRunnerState(DeployForm, rx.State):
         args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
         job = await self._rpc("enqueue_job", args)
         # The sheet is left for good: it would reopen with the page otherwise, without its token.
-        return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
+        return [self._shut(), self._go(f"/dashboard/jobs/{int(job['number'])}")]
 
     async def _test_module(self, group: str) -> str:
         """Find the module that tests runners, or create it where this runner may work."""

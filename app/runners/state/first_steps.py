@@ -15,7 +15,7 @@ from app.runners.view.form import TEST_GROUP, TEST_MODULE
 Row = Mapping[str, Any]
 
 CHECK_EVERY_MS = 4000
-HOME = "/dashboard/runners"
+HOME = "/runners"
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ class FirstStepsState(AppState, rx.State):
     @rx.event
     async def check_again(self) -> rx.event.EventSpec | None:
         """Check once more, unless nobody sees it any more."""
-        is_here = self.router.url.path.rstrip("/") == HOME
+        is_here = self.router.url.path.rstrip("/").endswith(HOME)
         return await self._check() if self.is_shown and is_here else None
 
     async def _check(self) -> rx.event.EventSpec | None:

@@ -8,7 +8,7 @@ from app.ui.reader import read
 from app.ui.words import capitalised, count, duration
 
 Row = Mapping[str, Any]
-ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"
 
 

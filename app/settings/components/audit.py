@@ -10,6 +10,7 @@ from app.ui.choice import choice, dropdown
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.resource import Column, moment, resource_panel, unmarked
 from app.ui.table import page_foot, search_box, show_all
 
@@ -26,7 +27,7 @@ def _change(change: rx.Var[Change]) -> rx.Component:
 
 def _target(row: rx.Var[AuditRow]) -> rx.Component:
     what = rx.el.span(row["what"], class_name="ry-mono")
-    return rx.cond(row["href"] != "", rx.link(what, href=row["href"], class_name="ry-a"), what)
+    return rx.cond(row["href"] != "", page_link(what, href=row["href"], class_name="ry-a"), what)
 
 
 def _details(row: rx.Var[AuditRow]) -> rx.Component:

@@ -12,6 +12,7 @@ from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, form_dialog
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
 State = IdentitiesState
@@ -27,7 +28,7 @@ def _check(row: rx.Var[IdentityView]) -> rx.Component:
         title=row["check_words"],
     )
     unknown = rx.badge(row["check_words"], color_scheme="gray", radius="full")
-    testing = rx.link(
+    testing = page_link(
         rx.badge(icon("loader-circle", class_name="ry-spin"), row["check_words"], color_scheme="blue", radius="full"),
         href="/dashboard/jobs/" + row["test_job"].to_string(),
         underline="none",

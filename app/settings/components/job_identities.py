@@ -11,6 +11,7 @@ from app.ui.copy import code_block
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, form_dialog
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
 State = JobIdentitiesState
@@ -29,7 +30,7 @@ def _test(row: rx.Var[JobIdentityView]) -> rx.Component:
         ("TESTING", testing),
         rx.el.span("Not tested", class_name="mut"),
     )
-    return rx.cond(row["test_job"].to(int) > 0, rx.link(shown, href=href, underline="none"), shown)
+    return rx.cond(row["test_job"].to(int) > 0, page_link(shown, href=href, underline="none"), shown)
 
 
 def _name(row: rx.Var[JobIdentityView]) -> rx.Component:

@@ -30,6 +30,15 @@ def _organisation_form() -> rx.Component:
             type="number",
             on_change=state.touch,
         ),
+        text_field(
+            "time_limits",
+            "Time limits",
+            state.time_limits,
+            state.errors,
+            "What takes longer is stopped. Groups and modules may have others.",
+            placeholder="plan=1h, apply=4h, hook=60s",
+            on_change=state.touch,
+        ),
         check_field(
             "People may approve jobs that they requested themselves",
             name="can_approve_own",
@@ -39,7 +48,7 @@ def _organisation_form() -> rx.Component:
         rx.el.div(save, rx.el.span(said, class_name="sm"), class_name="ry-acts"),
         on_submit=state.save,
         class_name="ry-pb ry-org-form",
-        key=state.ident + state.name + state.retention + state.can_approve_own.to_string(),
+        key=state.ident + state.name + state.retention + state.time_limits + state.can_approve_own.to_string(),
     )
 
 
@@ -89,7 +98,7 @@ def organisation() -> rx.Component:
         "organisation",
         settings_panel(
             "Organisation",
-            "Its name, and how long logs are kept.",
+            "Its name, how long logs are kept, and how long jobs may take.",
             rx.fragment(),
             or_problem(state, "The organisation", _organisation_form()),
         ),

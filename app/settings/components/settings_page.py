@@ -5,43 +5,44 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import page
+from app.frame.layout import page, place_tabs
 from app.frame.session import SessionState
 from app.ui.feedback import empty
+from app.ui.link import page_link
 
+# An entry's pages are its tabs; the first one opens.
 ENTRIES = (
-    ("members", "Members"),
-    ("roles", "Roles"),
-    ("sign-in", "Sign-in"),
-    ("variables", "Variables"),
-    ("job-identities", "Job identities"),
-    ("cloud-identities", "Cloud identities"),
-    ("service-accounts", "Service accounts"),
-    ("git", "Git"),
-    ("triggers", "Triggers"),
-    ("notifications", "Notifications"),
-    ("updates", "Updates"),
-    ("releases", "Releases"),
-    ("audit", "Audit log"),
-    ("organisation", "Organisation"),
+    ("General", (("organisation", "General"),)),
+    ("People", (("members", "Members"), ("service-accounts", "Service accounts"), ("roles", "Roles"))),
+    ("Sign-in", (("sign-in", "Sign-in"),)),
+    ("Connections", (("git", "Git"), ("job-identities", "Clouds of jobs"), ("cloud-identities", "Clouds of runners"))),
+    ("Notifications", (("notifications", "Notifications"),)),
+    ("Audit log", (("audit", "Audit log"),)),
 )
+TITLES = {key: label for _, tabs in ENTRIES for key, label in tabs}
+HOME = "/dashboard/settings"
 
 
-def _entry(key: str, label: str, active: str) -> rx.Component:
-    current: dict[str, Any] = {"aria_current": "page"} if key == active else {}
-    return rx.link(label, href=f"/dashboard/settings/{key}", class_name="ry-nav", underline="none", **current)
+def _entry(label: str, key: str, *, is_active: bool) -> rx.Component:
+    current: dict[str, Any] = {"aria_current": "page"} if is_active else {}
+    return page_link(label, href=f"{HOME}/{key}", class_name="ry-nav", underline="none", **current)
 
 
 def settings_page(active: str, *children: rx.Component, dialogs: Sequence[rx.Component] = ()) -> rx.Component:
     """Put a settings page into the frame."""
-    nav = rx.el.nav(*[_entry(*entry, active) for entry in ENTRIES], class_name="ry-subnav", aria_label="Settings")
-    title = dict(ENTRIES)[active]
+    entry, tabs = next((label, tabs) for label, tabs in ENTRIES if active in dict(tabs))
+    entries = [_entry(label, pages[0][0], is_active=label == entry) for label, pages in ENTRIES]
+    shown = [place_tabs(entry, [(label, f"{HOME}/{key}") for key, label in tabs], TITLES[active])] * (len(tabs) > 1)
     return page(
         rx.el.div(rx.el.div(rx.el.h1("Settings")), class_name="ry-head"),
-        rx.el.div(nav, rx.el.div(*children, class_name="ry-stack"), class_name="ry-set"),
-        title=title,
+        rx.el.div(
+            rx.el.nav(*entries, class_name="ry-subnav", aria_label="Settings"),
+            rx.el.div(*shown, *children, class_name="ry-stack"),
+            class_name="ry-set",
+        ),
+        title=TITLES[active],
         active="settings",
-        crumbs=(("Settings", "/dashboard/settings"),),
+        crumbs=(("Settings", HOME),),
         dialogs=dialogs,
     )
 

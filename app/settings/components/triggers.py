@@ -1,4 +1,4 @@
-"""Settings of automatic work: repositories, triggers, notifications, updates."""
+"""Settings of automatic work: repositories and notifications."""
 
 import reflex as rx
 
@@ -7,9 +7,6 @@ from app.triggers.components.git import connections_panel, git_dialogs
 from app.triggers.components.git_deliveries import deliveries_panel
 from app.triggers.components.git_logins import login_dialogs, logins_panel
 from app.triggers.components.notifications import notification_dialogs, notification_panels
-from app.triggers.components.schedules import schedule_dialogs
-from app.triggers.components.triggers import triggers_panel
-from app.triggers.components.updates import updates_panel
 
 
 def git() -> rx.Component:
@@ -19,16 +16,6 @@ def git() -> rx.Component:
     )
 
 
-def triggers() -> rx.Component:
-    """The page of pushes, pull requests and schedules."""
-    return settings_page("triggers", triggers_panel(), dialogs=schedule_dialogs())
-
-
 def notifications() -> rx.Component:
     """The notifications page."""
     return settings_page("notifications", *notification_panels(), dialogs=notification_dialogs())
-
-
-def updates() -> rx.Component:
-    """The page of the update policy."""
-    return settings_page("updates", updates_panel())

@@ -8,7 +8,15 @@ from app.live.page import LivePage
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.ui.form.fields import Wrong, whole_number
+from app.ui.form.fields import Wrong, time_limits, whole_number
+from app.ui.form.spec import Checked, texts
+from wire.spans import write_time_limits
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text.strip()) <= 100:
+        raise Wrong("A name has 1 to 100 characters.")
+    return text.strip()
 
 
 class OrganisationState(LivePage, rx.State):
@@ -20,6 +28,7 @@ class OrganisationState(LivePage, rx.State):
     name: str = ""
     slug: str = ""
     retention: str = ""
+    time_limits: str = ""
     can_approve_own: bool = False
     created_at: str = ""
     errors: dict[str, str] = {}
@@ -43,6 +52,7 @@ class OrganisationState(LivePage, rx.State):
         row = page.rows[0] if page.rows else {}
         self.ident, self.slug = str(row.get("id", "")), str(row.get("slug", ""))
         self.name, self.retention = str(row.get("name", "")), str(row.get("log_retention_days", ""))
+        self.time_limits = write_time_limits(row.get("time_limits") or {})
         self.can_approve_own = bool(row.get("can_approve_own_jobs"))
         self.created_at, self.errors, self.is_changed = str(row.get("created_at", "")), {}, False
 
@@ -81,16 +91,17 @@ class OrganisationState(LivePage, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the fields and let the database take them."""
-        name, days = str(form.get("name", "")).strip(), 0
-        self.errors = {} if 1 <= len(name) <= 100 else {"name": "A name has 1 to 100 characters."}
-        try:
-            days = whole_number(str(form.get("retention", "")), 1, 400)
-        except Wrong as wrong:
-            self.errors = {**self.errors, "retention": str(wrong)}
+        form, checked = texts(form), Checked()
+        args: dict[str, Any] = {
+            "p_org": await self._org_id(),
+            "p_name": checked.take("name", form, _name, ""),
+            "p_log_retention_days": checked.take("retention", form, lambda text: whole_number(text, 1, 400), 0),
+            "p_time_limits": checked.take("time_limits", form, time_limits, {}),
+            "p_can_approve_own_jobs": bool(form.get("can_approve_own")),
+        }
+        self.errors = checked.errors
         if self.errors:
             return None
-        args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": name, "p_log_retention_days": days}
-        args["p_can_approve_own_jobs"] = bool(form.get("can_approve_own"))
         await self._rpc("update_organization", args)
         who = await self._who()
         await who._begin()

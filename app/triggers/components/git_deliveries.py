@@ -9,6 +9,7 @@ from app.ui.choice import choice
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import settings_panel
 from app.ui.table import cell, heads, older_foot, table
 
@@ -23,7 +24,7 @@ def _module(module: rx.Var[ModuleVerdict]) -> rx.Component:
     )
     return rx.el.li(
         mark,
-        rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
+        page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
         rx.el.span(module["reason"], class_name="why"),
         key=path,
         custom_attrs={"data-verdict": module["verdict"]},
@@ -33,12 +34,12 @@ def _module(module: rx.Var[ModuleVerdict]) -> rx.Component:
 def _why(row: rx.Var[DeliveryView]) -> rx.Component:
     modules = row["modules"].to(list[ModuleVerdict])
     number = row["job"].to_string()
-    job = rx.link("job #" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    job = page_link("job #" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
     planned = rx.el.span(
         "Jobs: ",
         rx.foreach(
             row["jobs"].to(list[int]),
-            lambda each: rx.link(
+            lambda each: page_link(
                 "#" + each.to_string(), " ", href="/dashboard/jobs/" + each.to_string(), class_name="ry-a num"
             ),
         ),
@@ -64,7 +65,7 @@ def _why(row: rx.Var[DeliveryView]) -> rx.Component:
 
 
 def _linked(row: rx.Var[DeliveryView], shown: rx.Component) -> rx.Component:
-    link = rx.link(shown, href=row["change"].to(str), class_name="ry-a")
+    link = page_link(shown, href=row["change"].to(str), class_name="ry-a")
     return rx.cond(row["change"] != "", link, shown)
 
 

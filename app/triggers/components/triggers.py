@@ -13,6 +13,7 @@ from app.ui.choice import segments
 from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.resource import Act, Column, resource_panel, row_menu
 from app.ui.table import page_foot, search_box, show_all
 
@@ -38,7 +39,7 @@ def _small(text: rx.Var[str], class_name: str = "sm ry-breaks") -> rx.Component:
 
 
 def _starts(row: rx.Var[TriggerView]) -> rx.Component:
-    place = rx.link(row["where"], href=row["href"].to(str), class_name="ry-a ry-mono ry-breaks")
+    place = page_link(row["where"], href=row["href"].to(str), class_name="ry-a ry-mono ry-breaks")
     shown = rx.el.span(rx.el.span(row["type"], class_name="ry-tag mono"), place, class_name="ry-row c6")
     return rx.el.div(shown, _small(row["applies"].to(str)))
 
@@ -50,7 +51,7 @@ def _when(row: rx.Var[TriggerView]) -> rx.Component:
 
 
 def _linked(text: rx.Var[str], href: rx.Var[str]) -> rx.Component:
-    link = rx.link(text, href=href, class_name="ry-a num")
+    link = page_link(text, href=href, class_name="ry-a num")
     return rx.cond(text != "", rx.fragment(" · ", rx.cond(href != "", link, text)))
 
 

@@ -8,10 +8,12 @@ from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
-from app.ui.button import link_button, plain_button, small_button
+from app.ui.button import act_button, link_button, plain_button, small_button
+from app.ui.choice import dropdown
 from app.ui.dialog import question, typed_field
 from app.ui.icons import icon
-from app.ui.panel import titled_panel
+from app.ui.link import at, page_link
+from app.ui.panel import menu_item, titled_panel
 
 State = WorkState
 CHANGED = {"data-testid": "set-changes"}
@@ -47,32 +49,31 @@ def _ask_destroy() -> rx.Component:
     )
 
 
-def work_buttons() -> rx.Component:
-    """Plan, apply, check or destroy all modules below; they are disabled while a set runs, and show why."""
+def work_buttons(*more: rx.Component) -> rx.Component:
+    """Plan or apply all modules below, and a menu with the rest and with `more`; disabled while a set runs, with the reason."""
 
-    def button(name: str, words: str, event: Any, color: str = "gray") -> rx.Component:
-        return plain_button(
-            icon(name),
-            words,
-            on_click=event,
-            disabled=State.is_running,
-            title=rx.cond(State.is_running, BUSY, ""),
-            color_scheme=color,
-        )
+    def props(event: Any) -> dict[str, Any]:
+        return {"on_click": event, "disabled": State.is_running, "title": rx.cond(State.is_running, BUSY, "")}
 
-    destroy = rx.fragment(button("flame", "Destroy all", State.ask("DESTROY"), "red"), _ask_destroy())
-    apply = rx.fragment(button("play", "Apply all in order", State.ask("APPLY")), _ask_apply())
+    plan = act_button(icon("file-search"), "Plan all", **props(State.start("PLAN")))
+    apply = plain_button(icon("play"), "Apply all in order", **props(State.ask("APPLY")))
+    check = menu_item("search-check", "Check all for drift", State.start("DRIFT"), disabled=State.is_running)
+    destroy = menu_item("flame", "Destroy all", State.ask("DESTROY"), disabled=State.is_running, color_scheme="red")
+    rest = (rx.cond(may("job.plan"), check), *more, rx.cond(may("job.destroy"), destroy))
     return rx.fragment(
-        rx.cond(may("job.plan"), button("file-search", "Plan all", State.start("PLAN"))),
+        rx.cond(may("job.plan"), plan),
         rx.cond(may("job.apply"), apply),
-        rx.cond(may("job.plan"), button("search-check", "Check all for drift", State.start("DRIFT"))),
-        rx.cond(may("job.destroy"), destroy),
+        dropdown(plain_button(icon("ellipsis"), aria_label="Group actions", title="More actions"), *rest, align="end"),
+        _ask_apply(),
+        _ask_destroy(),
     )
 
 
 def _failure(one: rx.Var[FailureView]) -> rx.Component:
     number = rx.cond(
-        one["href"] != "", rx.el.a(one["job"], href=one["href"].to(str), class_name="ry-a num"), rx.el.span(one["job"])
+        one["href"] != "",
+        rx.el.a(one["job"], href=at(one["href"].to(str)), class_name="ry-a num"),
+        rx.el.span(one["job"]),
     )
     text = rx.el.div(
         number, " ", rx.el.span(one["path"], class_name="ry-mono"), rx.el.small(one["message"]), class_name="grow"
@@ -112,7 +113,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     cancel = small_button("Cancel the rest", on_click=State.cancel(key))
     changed = rx.cond(
         row["changes_href"] != "",
-        rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        page_link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
     acts = rx.el.div(
@@ -168,7 +169,7 @@ def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
 
 def path_schedules() -> rx.Component:
     """The schedules of the path and of the groups above it."""
-    link = rx.link("Create", href="/dashboard/settings/triggers", size="1")
+    link = page_link("Create", href="/dashboard/jobs/schedules", size="1")
     create = rx.cond(SessionState.can_operate, link)
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")

@@ -11,7 +11,7 @@ from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 from app.triggers.view.change import ChangeView, build, reviewable
 
-_ADDRESS = re.compile(r"/dashboard/changes/([0-9a-f-]{36})/(?:([0-9a-f]{40,64})|(\d{1,9}))/?$")
+_ADDRESS = re.compile(r"/changes/([0-9a-f-]{36})/(?:([0-9a-f]{40,64})|(\d{1,9}))/?$")
 
 
 class ChangeState(LivePage, rx.State):

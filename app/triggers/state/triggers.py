@@ -17,7 +17,7 @@ from app.triggers.view.schedules import KINDS, ScheduleView, build_view, check_f
 from app.triggers.view.triggers import TriggerView
 
 EMPTY: ScheduleView = build_view({"cron": KINDS["daily"]})
-ADDRESS = "/dashboard/settings/triggers"
+ADDRESS = "/dashboard/jobs/schedules"
 PAGE_SIZE = 50
 QUERY_TOPICS = (
     "schedules", "job_sets", "provision_jobs", "modules", "groups", "module_git", "git_connections", "git_deliveries",

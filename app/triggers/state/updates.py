@@ -1,4 +1,4 @@
-"""When outdated runners update automatically."""
+"""The versions of the runner, and when outdated runners update automatically."""
 
 from typing import Any, ClassVar
 
@@ -6,14 +6,16 @@ import reflex as rx
 
 from app.live.page import LivePage
 from app.project.store import Changed, OrgStore
+from app.triggers.view.releases import ReleaseRow, build_rows
 from app.triggers.view.updates import DAYS, check_form, hint_of
 
 
 class UpdatesState(LivePage, rx.State):
-    """The policy, and the form that changes it."""
+    """The versions, the policy, and the form that changes it."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"update_policies", "rollouts", "worker_releases"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"update_policies", "rollouts", "worker_releases", "facets"})
 
+    rows: list[ReleaseRow] = []
     mode: str = "OFF"
     days: list[str] = []
     begins_at: str = ""
@@ -25,6 +27,7 @@ class UpdatesState(LivePage, rx.State):
     revision: int = 0
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
+        self._assign("rows", build_rows(store))
         if changed.is_everything or changed.touches({"update_policies", "rollouts", "worker_releases"}):
             self._take(await self._rpc("update_policy", {"p_org": store.org_id}))
 

@@ -5,6 +5,8 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
+from wire.spans import read_time_limits
+
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 8
 MAX_LABELS = 32
@@ -33,6 +35,14 @@ def suggested(text: str) -> str:
     """Bend a text into a name that would be taken."""
     bent = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:63].strip("-_")
     return bent or "my-module"
+
+
+def time_limits(value: str) -> dict[str, int]:
+    """Take time limits of jobs, for example plan=1h."""
+    try:
+        return read_time_limits(value)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
 
 
 def group_path(value: str) -> str:

@@ -12,9 +12,10 @@ from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
 from app.ui.icons import icon
-from app.ui.panel import settings_panel, titled_panel
+from app.ui.link import page_link
+from app.ui.panel import settings_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
-from app.variables.state.variables import PAGE, PathVariablesState, VariablesState
+from app.variables.state.variables import VariablesState
 from app.variables.view.rows import KINDS, VariableView
 
 State = VariablesState
@@ -60,7 +61,7 @@ def _value(row: rx.Var[VariableView]) -> rx.Component:
 
 def _from(row: rx.Var[VariableView]) -> rx.Component:
     source = rx.cond(
-        row["is_own"], rx.el.span("Set here"), rx.link(row["source"], href=row["href"].to(str), class_name="ry-a")
+        row["is_own"], rx.el.span("Set here"), page_link(row["source"], href=row["href"].to(str), class_name="ry-a")
     )
     return rx.el.span(
         source,
@@ -71,7 +72,7 @@ def _from(row: rx.Var[VariableView]) -> rx.Component:
 
 
 def _used(row: rx.Var[VariableView]) -> rx.Component:
-    job = rx.link(row["used_by"], href="/dashboard/jobs/" + row["job"].to_string(), class_name="ry-a")
+    job = page_link(row["used_by"], href="/dashboard/jobs/" + row["job"].to_string(), class_name="ry-a")
     return rx.cond(
         row["used_at"] != "",
         rx.el.span(rx.cond(row["used_by"] != "", job), ago(row["used_at"].to(str)), class_name="ry-row c6"),
@@ -104,7 +105,7 @@ COLUMNS = (
 UNUSED = (
     Column("Name", _name, "n-a"),
     Column("Kind", "words", "mut n-b"),
-    Column("Set at", lambda row: rx.link(row["source"], href=row["href"].to(str), class_name="ry-a"), "mut"),
+    Column("Set at", lambda row: page_link(row["source"], href=row["href"].to(str), class_name="ry-a"), "mut"),
     Column("Last used", _used, "mut n-c"),
 )
 
@@ -211,24 +212,3 @@ def variable_dialogs() -> list[rx.Component]:
             "Remove variable",
         ),
     ]
-
-
-def _small(row: rx.Var[VariableView]) -> rx.Component:
-    note = rx.cond(row["is_own"], rx.fragment(), rx.el.small("from ", row["source"]))
-    return rx.el.li(rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow"), key=row["id"])
-
-
-def path_variables(path: rx.Var[str]) -> rx.Component:
-    """The variables that jobs of a module or group are given, and the way to change them."""
-    rows = PathVariablesState.rows
-    shown = rx.el.ul(rx.foreach(rows, _small), class_name="ry-list")
-    none = rx.el.div("None. Modules run with their own defaults.", class_name="ry-pb mut")
-    return titled_panel(
-        "Variables",
-        (
-            rx.el.span(rows.length(), class_name="mut num"),
-            rx.el.span(class_name="grow"),
-            rx.link("Open", href=f"{PAGE}?path=" + path, class_name="ry-link", underline="none"),
-        ),
-        rx.cond(rows.length() > 0, shown, none),
-    )

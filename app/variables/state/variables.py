@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import reflex as rx
 
 from app.frame.route import say_in_address
-from app.frame.session import AppState
 from app.live.item_form import Items, Removal
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
@@ -22,7 +21,7 @@ from app.variables.view.rows import (
     check_sealed,
 )
 
-PAGE = "/dashboard/settings/variables"
+PAGE = "/dashboard/modules/variables"
 NEW: VariableView = build_row({"id": "", "name": "", "kind": "input", "value": "", "path": ""}, "")
 
 
@@ -36,6 +35,7 @@ class VariablesState(Items, rx.State):
     rows: list[VariableView] = []
     chosen: VariableView = NEW
     path: str = ""
+    is_module: bool = False
     kind: str = "input"
     is_enforced: bool = False
     is_sealed: bool = False
@@ -55,6 +55,13 @@ class VariablesState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rows = await self._rpc("preview_variables", {"p_org": store.org_id, "p_path": self.path})
         self._assign("rows", build_rows(rows, self.path))
+        named = (
+            Filter("org_id", "eq", store.org_id),
+            Filter("path", "eq", self.path),
+            Filter("deleted_at", "is", "null"),
+        )
+        found = await self._select("modules", Query(columns="id", filters=named, limit=1))
+        self._assign("is_module", bool(found.rows))
         await self._find_key(store.org_id)
         unused = await self._rpc("list_unused_variables", {"p_org": store.org_id}) if not self.path else []
         self._assign("unused", build_rows(unused, ""))
@@ -138,18 +145,3 @@ class VariablesState(Items, rx.State):
     def close_users(self) -> None:
         """Close what `show_users` opened."""
         self.users_of = ""
-
-
-class PathVariablesState(AppState, rx.State):
-    """The variables of the path that another page shows."""
-
-    rows: list[VariableView] = []
-
-    async def _read(self, path: str) -> None:
-        """Read the variables of a path; a page that fails shows its own error."""
-        self.rows = []
-        try:
-            found = await self._rpc("preview_variables", {"p_org": await self._org_id(), "p_path": path})
-        except AppError:
-            return
-        self.rows = build_rows(found, path)

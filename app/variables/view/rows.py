@@ -85,7 +85,7 @@ def build_row(row: Row, path: str) -> VariableView:
         value=shown_value(row),
         text=text_of(row),
         source=_place(row),
-        href=f"/dashboard/settings/variables?path={row['path']}",
+        href=f"/dashboard/modules/variables?path={row['path']}",
         hides=f"hides {', '.join(hidden)}" if hidden else "",
         version=row.get("version") or 1,
         job=use.get("job"),

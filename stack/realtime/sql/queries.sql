@@ -71,30 +71,15 @@ select
   set_config('request.jwt.claim.role', %(role)s, true),
   set_config('request.headers', %(headers)s, true)
 
--- name: insert_probes
--- Rolled back: anyone who can read one of them may read the topic.
-insert into realtime.messages (topic, extension, private)
-values (%(topic)s, 'broadcast', true), (%(topic)s, 'presence', true)
-returning id, extension
+-- name: insert_probe
+-- Rolled back: anyone who can read it may read the topic.
+insert into realtime.messages (topic, extension, private) values (%(topic)s, 'broadcast', true) returning id
 
--- name: read_probes
-select id from realtime.messages where topic = %(topic)s and id = any(%(ids)s)
+-- name: read_probe
+select id from realtime.messages where topic = %(topic)s and id = %(id)s
 
 -- name: ended_sessions
 select id from unnest(%(ids)s::uuid[]) as id where not _realtime.has_session(id)
-
--- name: write_probe
--- Rolled back: anyone who can insert it may write to the topic.
-insert into realtime.messages (topic, extension, private) values (%(topic)s, %(extension)s, true)
-
--- name: stored_messages
--- Stored as UTC without a zone. Read as the service, as hosted does: that the reader may read the topic has been
--- settled before.
-select id::text, topic, event, payload::text
-from realtime.messages
-where topic = %(topic)s and inserted_at >= %(since)s and private and extension = 'broadcast' and event is not null
-order by inserted_at desc
-limit %(limit)s
 
 -- name: maintain_messages
 select _realtime.maintain_messages()

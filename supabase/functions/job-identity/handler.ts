@@ -1,19 +1,25 @@
 /**
  * Runyard as an OIDC issuer. The attempt that holds a job's lease gets a token for each of its identities; the database
- * checks the lease with the runner's own token and writes the claims, this function signs them.
+ * checks the lease with the runner's own token and writes the claims, this function signs them. Its keys also sign the
+ * records of changes.
  */
 
 import { z } from "zod";
 import { callAs } from "../_shared/calling.ts";
+import { limit } from "../_shared/database.ts";
 import { publicUrl, read } from "../_shared/env.ts";
-import { Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { ALGORITHM, publicKeys, signClaims } from "./keys.ts";
+import { signRecords } from "./records.ts";
 
 /** Clocks differ; a cloud whose clock is behind must not refuse a token that is new. */
 const SKEW_SECONDS = 30;
 const DOCUMENTS = { "cache-control": "public, max-age=300", "access-control-allow-origin": "*" };
 const STANDARD_CLAIMS = ["iss", "aud", "sub", "iat", "nbf", "exp", "jti"];
 
+const WAKES_PER_ADDRESS = 240;
+
+const signRequest = z.strictObject({ sign: z.literal(true) });
 const tokenRequest = z.strictObject({
   job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
 });
@@ -50,8 +56,8 @@ function discovery(): Response {
   }, DOCUMENTS);
 }
 
-async function keySet(): Promise<Response> {
-  return json(200, { keys: await publicKeys() }, DOCUMENTS);
+async function keySet(isForRecords: boolean): Promise<Response> {
+  return json(200, { keys: await publicKeys(isForRecords) }, DOCUMENTS);
 }
 
 /** Asks the database with the caller's token; its refusals are passed on as they are. */
@@ -80,7 +86,15 @@ async function sign(given: Given, identity: Identity): Promise<Record<string, un
 }
 
 const issue = serveWith(async (request) => {
-  const { job } = parse(tokenRequest, await readBody(request));
+  const body = await readBody(request);
+  if (typeof body === "object" && body !== null && "sign" in body) {
+    parse(signRequest, body);
+    // Anybody may wake it: it signs what waits, once, and reveals nothing about it.
+    await limit([[`records:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);
+    await signRecords();
+    return json(200, {});
+  }
+  const { job } = parse(tokenRequest, body);
   const token = bearerOf(request);
   if (token === undefined) {
     throw new Answer(401, {
@@ -98,9 +112,10 @@ export const handler = async (request: Request): Promise<Response> => {
   const path = new URL(request.url).pathname;
   const isRead = request.method === "GET" || request.method === "HEAD";
   if (isRead && path.endsWith("/.well-known/openid-configuration")) return discovery();
-  if (!isRead || !path.endsWith("/.well-known/jwks")) return await issue(request);
+  const isForRecords = path.endsWith("/.well-known/record-keys");
+  if (!isRead || !isForRecords && !path.endsWith("/.well-known/jwks")) return await issue(request);
   try {
-    return await keySet();
+    return await keySet(isForRecords);
   } catch (error) {
     if (error instanceof Answer) return json(error.status, error.body);
     console.error(error instanceof Error ? error.message : "unknown error");

@@ -1,4 +1,7 @@
-/** The keys that sign identities of jobs. They sign nothing else, and no other key signs these. */
+/**
+ * The keys that sign identities of jobs and records of changes, and no other key signs these. A key whose private half
+ * was removed signs nothing and is no longer for clouds: it verifies the records that it once signed.
+ */
 
 import * as jose from "jose";
 import { read } from "../_shared/env.ts";
@@ -44,14 +47,29 @@ function identityKeys(): Promise<IdentityKey[]> {
   return keys;
 }
 
-/** The key set that a cloud reads: while a key is replaced, the old and the new one. */
-export async function publicKeys(): Promise<jose.JWK[]> {
-  return (await identityKeys()).map((key) => key.open);
+/** The keys that sign: while one is replaced, the old and the new one. */
+async function signers(): Promise<IdentityKey[]> {
+  return (await identityKeys()).filter(({ whole }) => whole.d !== undefined);
+}
+
+/** The key set that a cloud reads; for records, with the keys that only verify. */
+export async function publicKeys(isForRecords = false): Promise<jose.JWK[]> {
+  return (await (isForRecords ? identityKeys() : signers())).map((key) => key.open);
+}
+
+/** Signs bytes with the first key, as RS256 does, in base64. */
+export async function signBytes(
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<{ kid: string; signature: string }> {
+  const [{ kid, whole }] = await signers();
+  const key = await jose.importJWK(whole, ALGORITHM) as CryptoKey;
+  const signed = await crypto.subtle.sign("RSASSA-PKCS1-v1_5", key, bytes);
+  return { kid, signature: btoa(String.fromCharCode(...new Uint8Array(signed))) };
 }
 
 /** Signs claims with the first key. */
 export async function signClaims(claims: jose.JWTPayload): Promise<string> {
-  const [{ kid, whole }] = await identityKeys();
+  const [{ kid, whole }] = await signers();
   return await new jose.SignJWT(claims)
     .setProtectedHeader({ alg: ALGORITHM, typ: "JWT", kid })
     .sign(await jose.importJWK(whole, ALGORITHM));

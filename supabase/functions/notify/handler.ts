@@ -1,4 +1,4 @@
-/** Notifications: delivers what is due, and seals addresses for rules. */
+/** Notifications: delivers what is due, seals addresses for rules, and wakes the function that signs records. */
 
 import { z } from "zod";
 import { call, limit } from "../_shared/database.ts";
@@ -42,6 +42,18 @@ async function deliverDue(until: number): Promise<number> {
     sent += messages.length;
   }
   return sent;
+}
+
+/** Wakes the function with the keys when records of changes wait; without an answer, the next call tries again. */
+async function wakeSigner(): Promise<void> {
+  if (!await call<boolean>("has_unsigned_records", {})) return;
+  const url = `${need("SUPABASE_URL")}/functions/v1/job-identity`;
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "apikey": publishableKey(), "content-type": "application/json" },
+    body: JSON.stringify({ sign: true }),
+  });
+  await response.body?.cancel();
 }
 
 /** Sends until nothing is due, also after a pause. */
@@ -117,7 +129,7 @@ export const handler = serveWith(async (request) => {
     parse(deliverRequest, body);
     // Anybody may wake it: it sends what is due, once, no matter who asks, and reveals nothing about it.
     await limit([[`notify:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);
-    await deliver();
+    await Promise.all([deliver(), wakeSigner().catch((error) => console.error(String(error)))]);
     return json(200, {});
   }
   return await sealAll(request, body);

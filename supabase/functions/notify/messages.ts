@@ -28,10 +28,10 @@ interface Subject {
 export function linkOf(message: Message): string | undefined {
   const address = dashboardUrl();
   if (!address) return undefined;
-  const pages = `${address}/dashboard`;
-  const { job, module, runner } = message.body as Record<string, Subject | undefined>;
   // Each organisation counts its own jobs: the link names the organisation as well.
-  if (job?.number) return `${pages}/jobs/${job.number}?org=${message.org}`;
+  const pages = `${address}/o/${message.org}`;
+  const { job, module, runner } = message.body as Record<string, Subject | undefined>;
+  if (job?.number) return `${pages}/jobs/${job.number}`;
   if (runner?.id) return `${pages}/runners/${runner.id}`;
   return module?.path ? `${pages}/modules?path=${encodeURIComponent(module.path)}` : address;
 }

@@ -50,7 +50,7 @@ function plain(text: string): string {
 function line(row: Row, org: string): string {
   const address = dashboardUrl();
   const link = row.job && address
-    ? `[#${row.job}](${address}/dashboard/jobs/${row.job}?org=${org})`
+    ? `[#${row.job}](${address}/o/${org}/jobs/${row.job})`
     : row.job
     ? `job ${row.job}`
     : "";

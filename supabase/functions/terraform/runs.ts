@@ -90,7 +90,7 @@ async function part(caller: Caller, row: Row, kind: "plan" | "apply"): Promise<R
     type: isPlan ? "plans" : "applies",
     attributes: {
       status: known ?? (isAppliable(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
-      "log-read-url": await caller.link("logs", `${row.id}:${row.number}:${kind}`),
+      "log-read-url": await caller.link("logs", `${row.id}:${kind}`),
       "resource-additions": count.create ?? 0,
       "resource-changes": count.update ?? 0,
       "resource-destructions": count.delete ?? 0,
@@ -121,12 +121,12 @@ export const readPart = async (caller: Caller, kind: "plan" | "apply", id: strin
 
 /** A piece of a log, for anyone who has its address; the database asks again whether its caller may read it. */
 export async function log(url: URL, base: string, text: string): Promise<Response> {
-  const [[id, number, kind], caller] = await linked(text, "logs", base);
+  const [[id, kind], caller] = await linked(text, "logs", base);
   const size = Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG);
   const body = await caller.call<string>("terminal_log", {
     p_run: id,
     p_is_apply: kind === "apply",
-    p_url: `${dashboardUrl() ?? ""}/dashboard/jobs/${number}`,
+    p_url: dashboardUrl() ?? "",
     p_offset: Number(url.searchParams.get("offset")) || 0,
     p_limit: size,
   });
@@ -196,6 +196,9 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   const module = String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, "");
   const row = await byId(caller, module);
   const upload = String(relationships["configuration-version"]?.data?.id ?? "").replace(/^cv-/, "");
+  if (!upload && !row.has_code) {
+    refuse(422, "A run of this workspace needs a configuration version: the module has no code here.", "Upload the code, then create the run.");
+  }
   const options = Object.fromEntries(
     Object.entries(OPTIONS).filter(([name]) => ![undefined, null, false, ""].includes(attributes[name]))
       .map(([name, option]) => [option, attributes[name]]),

@@ -1,10 +1,10 @@
 // A supabase-js client that follows commands from stdin (one JSON document a line) and reports on stdout.
 import { createClient, RealtimeChannel } from "@supabase/supabase-js";
 
-const [url, key, version] = Deno.args;
+const [url, key] = Deno.args;
 const client = createClient(url, key, {
   auth: { persistSession: false, autoRefreshToken: false },
-  realtime: { vsn: version },
+  realtime: { vsn: "1.0.0" },
 });
 const channels = new Map<string, RealtimeChannel>();
 
@@ -15,21 +15,12 @@ function tell(event: Json) {
   console.log(JSON.stringify(event));
 }
 
-function readable(payload: Json): Json {
-  const data = payload?.payload;
-  const binary = data instanceof ArrayBuffer || ArrayBuffer.isView(data);
-  return binary ? { ...payload, payload: { bytes: [...new Uint8Array(data as ArrayBuffer)] } } : payload;
-}
-
 function subscribe({ name, config, bindings }: Json) {
   const channel = client.channel(name, { config });
   for (const binding of bindings ?? []) {
     channel.on("postgres_changes", binding, (change: Json) => tell({ kind: "change", name, change }));
   }
-  channel.on("broadcast", { event: "*" }, (message: Json) => tell({ kind: "broadcast", name, message: readable(message) }));
-  if (config?.presence) {
-    channel.on("presence", { event: "sync" }, () => tell({ kind: "presence", name, state: channel.presenceState() }));
-  }
+  channel.on("broadcast", { event: "*" }, (message: Json) => tell({ kind: "broadcast", name, message }));
   channel.on("system", {}, (message: Json) => tell({ kind: "system", name, message }));
   channel.subscribe((status: string, error?: Error) => tell({ kind: "status", name, status, error: error?.message }));
   channels.set(name, channel);
@@ -42,16 +33,6 @@ async function perform(command: Json): Promise<Json> {
       return await client.realtime.setAuth(command.token);
     case "subscribe":
       return subscribe(command);
-    case "send":
-      return await channel.send({ type: "broadcast", event: command.event, payload: command.payload });
-    case "send_bytes":
-      return await channel.send({ type: "broadcast", event: command.event, payload: new Uint8Array(command.bytes).buffer });
-    case "http_send":
-      return await channel.httpSend(command.event, command.payload);
-    case "track":
-      return await channel.track(command.payload);
-    case "untrack":
-      return await channel.untrack();
     case "unsubscribe":
       return await channel.unsubscribe();
     default:

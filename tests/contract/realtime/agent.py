@@ -61,12 +61,12 @@ class Agent:
 
 
 @asynccontextmanager
-async def start_agent(project: Project, version: str) -> AsyncIterator[Agent]:
-    """Run supabase-js against a project in one protocol version."""
+async def start_agent(project: Project) -> AsyncIterator[Agent]:
+    """Run supabase-js against a project."""
     deno = Path(sys.prefix) / "bin" / "deno"
     process = await asyncio.create_subprocess_exec(
         deno, "run", "--quiet", "--frozen", "--allow-net", "--allow-env", SCRIPT,
-        project.url, project.publishable_key, version,
+        project.url, project.publishable_key,
         stdin=PIPE, stdout=PIPE, cwd=SCRIPT.parent, env=os.environ | {"DENO_NO_UPDATE_CHECK": "1"}, limit=8_000_000,
     )  # fmt: skip
     agent = Agent(process)

@@ -21,11 +21,10 @@ async def changes(wire: Wire, count: int) -> list[dict[str, Any]]:
     return [(await wire.event("postgres_changes")).payload["data"] for _ in range(count)]
 
 
-@pytest.mark.parametrize("version", ["1.0.0", "2.0.0"])
 async def test_insert_update_delete_have_supabases_shape(
-    realtime: RealtimeServer, sql: psycopg.Connection, table: str, version: str
+    realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
-    async with open_wire(realtime.url, realtime.publishable_key, version) as wire:
+    async with open_wire(realtime.url, realtime.publishable_key) as wire:
         joined = await wire.live("room", [binding(table)])
         ids = [item["id"] for item in joined.payload["response"]["postgres_changes"]]
         sql.execute(

@@ -1,4 +1,4 @@
-"""The real supabase-js in both protocol versions, against the project that the environment names or our own stack."""
+"""The real supabase-js in the protocol version 1.0.0, against the project that the environment names or our own stack."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -12,9 +12,9 @@ from tests.contract.realtime.agent import Agent, start_agent
 from tests.support.stack import Project
 
 
-@pytest.fixture(params=["1.0.0", "2.0.0"])
-async def agent(project: Project, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
-    async with start_agent(project, request.param) as started:
+@pytest.fixture
+async def agent(project: Project) -> AsyncIterator[Agent]:
+    async with start_agent(project) as started:
         yield started
 
 
@@ -48,27 +48,6 @@ async def test_a_user_gets_their_own_rows(
     assert (await agent.kind("change", name))["change"]["new"]["id"] == 2
 
 
-async def test_broadcasts_text_and_binary(agent: Agent, project: Project, name: str) -> None:
-    async with start_agent(project, "2.0.0") as other:
-        await agent.subscribed(name, config={"broadcast": {"ack": True, "self": True}})
-        await other.subscribed(name)
-        assert await agent.do("send", name=name, event="hello", payload={"n": 1}) == "ok"
-        for listener in (agent, other):
-            message = (await listener.kind("broadcast", name))["message"]
-            assert (message["event"], message["payload"]) == ("hello", {"n": 1})
-        await other.do("http_send", name=name, event="posted", payload={"n": 2})
-        assert (await agent.kind("broadcast", name))["message"]["payload"] == {"n": 2}
-
-
-async def test_binary_payloads_between_new_clients(project: Project, name: str) -> None:
-    async with start_agent(project, "2.0.0") as one, start_agent(project, "2.0.0") as two:
-        await one.subscribed(name)
-        await two.subscribed(name)
-        await one.do("send_bytes", name=name, event="raw", bytes=[0, 255, 7])
-        message = (await two.kind("broadcast", name))["message"]
-        assert (message["event"], message["payload"]) == ("raw", {"bytes": [0, 255, 7]})
-
-
 async def test_the_database_broadcasts(agent: Agent, db: psycopg.Connection, name: str) -> None:
     await agent.subscribed(name)
     db.execute("select realtime.send('{\"n\": 1}', 'ring', %s, false)", [name])
@@ -76,18 +55,9 @@ async def test_the_database_broadcasts(agent: Agent, db: psycopg.Connection, nam
     assert (message["event"], message["payload"]["n"]) == ("ring", 1)
 
 
-async def test_presence(agent: Agent, project: Project, name: str) -> None:
-    async with start_agent(project, "2.0.0") as other:
-        await agent.subscribed(name, config={"presence": {"key": "alice", "enabled": True}})
-        await other.subscribed(name, config={"presence": {"key": "bob", "enabled": True}})
-        assert await agent.do("track", name=name, payload={"mood": "fine"}) == "ok"
-        seen = await other.hear(lambda event: event["kind"] == "presence" and "alice" in event["state"])
-        assert seen["state"]["alice"][0]["mood"] == "fine"
-        assert await agent.do("untrack", name=name) == "ok"
-        await other.hear(lambda event: event["kind"] == "presence" and "alice" not in event["state"])
-
-
-async def test_private_channels(agent: Agent, name: str, alice: User, bob: User, only: Any) -> None:
+async def test_private_channels(
+    agent: Agent, db: psycopg.Connection, name: str, alice: User, bob: User, only: Any
+) -> None:
     only(alice)
     await agent.do("auth", token=bob.token)
     await agent.do("subscribe", name=name, config={"private": True})
@@ -96,9 +66,9 @@ async def test_private_channels(agent: Agent, name: str, alice: User, bob: User,
     assert "You do not have permissions to read from this Channel topic" in denied["error"]
     await agent.do("unsubscribe", name=name)
     await agent.do("auth", token=alice.token)
-    await agent.subscribed(f"{name}-again", config={"private": True, "broadcast": {"self": True}})
-    await agent.do("send", name=f"{name}-again", event="hello", payload={"n": 1})
-    assert (await agent.kind("broadcast", f"{name}-again"))["message"]["payload"] == {"n": 1}
+    await agent.subscribed(f"{name}-again", config={"private": True})
+    db.execute("select realtime.send('{\"n\": 1}', 'hello', %s)", [f"{name}-again"])
+    assert (await agent.kind("broadcast", f"{name}-again"))["message"]["payload"]["n"] == 1
 
 
 async def test_leaving(agent: Agent, name: str) -> None:

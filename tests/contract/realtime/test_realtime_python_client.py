@@ -100,37 +100,11 @@ async def test_users_get_their_own_rows_and_anon_none(
         assert (await soon(ears[2].changes))["data"]["type"] == "DELETE"
 
 
-async def test_broadcasts_from_clients_http_and_database(project: Project, db: psycopg.Connection, name: str) -> None:
-    async with connected(project) as one, connected(project) as two:
-        ear = await Ear(one.channel(name)).on_broadcast("hello").subscribe()
-        other = await Ear(two.channel(name)).subscribe()
-        await other.channel.send_broadcast("hello", {"n": 1})
-        assert (await soon(ear.messages))["payload"] == {"n": 1}
-        await other.channel.http_send("hello", {"n": 2})
-        assert (await soon(ear.messages))["payload"] == {"n": 2}
+async def test_the_database_broadcasts(project: Project, db: psycopg.Connection, name: str) -> None:
+    async with connected(project) as client:
+        ear = await Ear(client.channel(name)).on_broadcast("hello").subscribe()
         db.execute("select realtime.send('{\"n\": 3}', 'hello', %s, false)", [name])
         assert (await soon(ear.messages))["payload"]["n"] == 3
-
-
-def present(key: str) -> Any:
-    return {"config": {"presence": {"key": key, "enabled": True}}}
-
-
-async def test_presence(project: Project, name: str) -> None:
-    async with connected(project) as one, connected(project) as two:
-        watched: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        watcher = one.channel(name, present("watcher"))
-        watcher.on_presence_sync(lambda: watched.put_nowait(dict(watcher.presence_state())))
-        await Ear(watcher).subscribe()
-        alice = two.channel(name, present("alice"))
-        await Ear(alice).subscribe()
-        await alice.track({"mood": "fine"})
-        while "alice" not in (state := await soon(watched)):
-            pass
-        assert state["alice"][0]["mood"] == "fine"
-        await alice.untrack()
-        while "alice" in await soon(watched):
-            pass
 
 
 async def test_private_channels(

@@ -16,13 +16,12 @@ PATIENCE = 180.0
 
 @dataclass(frozen=True)
 class Received:
-    """One message from the server, whatever its version."""
+    """One message from the server."""
 
     topic: str
     event: str
     payload: Any
     ref: str | None
-    join_ref: str | None
 
 
 @dataclass
@@ -30,18 +29,14 @@ class Wire:
     """One socket."""
 
     connection: ClientConnection
-    version: str
-    seen: list[Received | bytes] = field(default_factory=list)
+    seen: list[Received] = field(default_factory=list)
     _last_ref: int = 0
 
     async def send(self, topic: str, event: str, payload: Any, join_ref: str | None = None) -> str:
         """Send one message and return its ref."""
         self._last_ref += 1
         ref = str(self._last_ref)
-        if self.version == "1.0.0":
-            message: Any = {"topic": topic, "event": event, "payload": payload, "ref": ref, "join_ref": join_ref}
-        else:
-            message = [join_ref, ref, topic, event, payload]
+        message = {"topic": topic, "event": event, "payload": payload, "ref": ref, "join_ref": join_ref}
         await self.connection.send(json.dumps(message))
         return ref
 
@@ -76,24 +71,15 @@ class Wire:
         async with asyncio.timeout(PATIENCE):
             while True:
                 for message in self.seen:
-                    if isinstance(message, Received) and condition(message):
+                    if condition(message):
                         self.seen.remove(message)
                         return message
                 self.seen.append(self._read(await self.connection.recv()))
 
-    async def binary(self) -> bytes:
-        """The next binary frame."""
-        async with asyncio.timeout(PATIENCE):
-            while not any(isinstance(message, bytes) for message in self.seen):
-                self.seen.append(self._read(await self.connection.recv()))
-        frame = next(message for message in self.seen if isinstance(message, bytes))
-        self.seen.remove(frame)
-        return frame
-
     async def drain(self, *events: str) -> list[Received]:
         """Everything that came before the answer to a heartbeat sent now, of the named kinds."""
         await self.reply(await self.send("phoenix", "heartbeat", {}))
-        found = [item for item in self.seen if isinstance(item, Received) and (not events or item.event in events)]
+        found = [item for item in self.seen if not events or item.event in events]
         self.seen = [item for item in self.seen if item not in found]
         return found
 
@@ -106,23 +92,18 @@ class Wire:
             except ConnectionClosed as end:
                 return end.rcvd.code if end.rcvd is not None else 1006
 
-    def _read(self, data: str | bytes) -> Received | bytes:
-        if isinstance(data, bytes):
-            return data
+    def _read(self, data: str | bytes) -> Received:
         value = json.loads(data)
-        if self.version == "1.0.0":
-            assert set(value) == {"topic", "event", "payload", "ref"}, value
-            return Received(value["topic"], value["event"], value["payload"], value["ref"], None)
-        join_ref, ref, topic, event, payload = value
-        return Received(topic, event, payload, ref, join_ref)
+        assert set(value) == {"topic", "event", "payload", "ref"}, value
+        return Received(value["topic"], value["event"], value["payload"], value["ref"])
 
 
 @asynccontextmanager
-async def open_wire(url: str, key: str, version: str = "2.0.0", **query: str) -> AsyncIterator[Wire]:
+async def open_wire(url: str, key: str) -> AsyncIterator[Wire]:
     """Connect with an API key."""
     address = url.replace("http", "ws", 1) + "/realtime/v1/websocket?"
-    parameters = {"apikey": key, "vsn": version} | query
+    parameters = {"apikey": key, "vsn": "1.0.0"}
     # Unread messages have no limit: the closing handshake would wait behind them.
     limits = {"max_size": 8_000_000, "max_queue": None, "open_timeout": PATIENCE, "ping_timeout": PATIENCE}
     async with connect(address + urlencode(parameters), **limits) as connection:
-        yield Wire(connection, version)
+        yield Wire(connection)

@@ -1,5 +1,6 @@
 -- Leaves the project as it was.
-drop table if exists public.contract_people, public.contract_notes, public.contract_locked, public.contract_places cascade;
+drop view if exists public.contract_many;
+drop table if exists public.contract_notes, public.contract_locked, public.contract_places cascade;
 drop schema if exists contract_hidden cascade;
 do $$
 declare

@@ -81,6 +81,29 @@ def is_up(port: int, process: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 @pytest.fixture
+def other_edge(running_stack: RunningStack, tmp_path: Path) -> Iterator[Any]:
+    """Functions with other settings of the issuer than the stack's."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(**settings: str) -> Edge:
+        [port] = free_ports(1)
+        environment = functions_environment(running_stack.settings, running_stack.secrets)
+        setup = {**json.loads(environment["RUNYARD_FUNCTIONS"]), "port": port}
+        environment |= {"RUNYARD_FUNCTIONS": json.dumps(setup), **settings}
+        log = tmp_path / f"{port}.log"
+        with log.open("wb") as output:
+            command = functions_command(running_stack.settings, environment)
+            started.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
+        wait_until(lambda: is_up(port, started[-1], log), timeout_seconds=180, every_seconds=0.2)
+        return Edge(f"http://127.0.0.1:{port}", running_stack)
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture
 def person(running_stack: RunningStack) -> Person:
     return Person(running_stack)
 

@@ -97,7 +97,7 @@ def test_a_status_is_written_as_its_provider_wants_it(
     assert (request.method, request.path, request.headers[header[0]]) == ("POST", path, header[1])
     assert request.body == {
         "state": state, "description": STATUS["description"], "name" if name == "gitlab" else "context": "runyard",
-        "target_url": f"{DASHBOARD}/dashboard/jobs/12?org={ORG}",
+        "target_url": f"{DASHBOARD}/o/{ORG}/jobs/12",
     }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def test_a_comment_is_created_once_and_edited_in_place(
         "",
         "| module | add | change | destroy | result | job |",
         "|---|---:|---:|---:|---|---|",
-        f"| net/vpc\\_1 | 2 | 0 | 1 | applied | [#12]({DASHBOARD}/dashboard/jobs/12?org={ORG}) |",
+        f"| net/vpc\\_1 | 2 | 0 | 1 | applied | [#12]({DASHBOARD}/o/{ORG}/jobs/12) |",
     ]
 
 

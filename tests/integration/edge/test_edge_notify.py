@@ -70,9 +70,9 @@ def body(receiver: Receiver) -> Any:
 @pytest.mark.parametrize(
     ("about", "page"),
     [
-        ({"job": {"id": 99, "number": 12}}, f"/dashboard/jobs/12?org={ORG}"),
-        ({"runner": {"id": ORG}}, f"/dashboard/runners/{ORG}"),
-        ({"module": {"id": ORG, "path": "a/b c"}}, "/dashboard/modules?path=a%2Fb%20c"),
+        ({"job": {"id": 99, "number": 12}}, f"/o/{ORG}/jobs/12"),
+        ({"runner": {"id": ORG}}, f"/o/{ORG}/runners/{ORG}"),
+        ({"module": {"id": ORG, "path": "a/b c"}}, f"/o/{ORG}/modules?path=a%2Fb%20c"),
         ({"release": {"version": "2.0.0"}}, ""),
     ],
 )
@@ -86,7 +86,7 @@ def test_slack_receives_text_in_which_a_jobs_own_text_is_escaped(receiver: Recei
     lines = [
         "*Plan of a/&lt;b&gt; &amp; c failed*",
         "no &lt;rights&gt;",
-        f"<{DASHBOARD}/dashboard/jobs/12?org={ORG}|Open>",
+        f"<{DASHBOARD}/o/{ORG}/jobs/12|Open>",
     ]
     assert body(receiver) == {"text": "\n".join(lines)}
 
@@ -97,13 +97,13 @@ HOSTILE = "<!channel> <@U1> @everyone [x](https://evil.example) <https://evil.ex
 def test_slack_reads_no_mention_and_no_link_in_a_name(receiver: Receiver) -> None:
     assert send(receiver, "slack", title=HOSTILE, body={**FAILED["body"], "reason": HOSTILE})["status"] == "DELIVERED"
     text = body(receiver)["text"]
-    assert re.findall(r"<[^>]*>", text) == [f"<{DASHBOARD}/dashboard/jobs/12?org={ORG}|Open>"]
+    assert re.findall(r"<[^>]*>", text) == [f"<{DASHBOARD}/o/{ORG}/jobs/12|Open>"]
     assert text.count("&lt;!channel&gt;") == 2
 
 
 def test_a_webhook_and_a_mail_carry_a_name_as_it_is(receiver: Receiver) -> None:
     assert send(receiver, "webhook", title=HOSTILE)["status"] == "DELIVERED"
-    assert (body(receiver)["title"], body(receiver)["url"]) == (HOSTILE, f"{DASHBOARD}/dashboard/jobs/12?org={ORG}")
+    assert (body(receiver)["title"], body(receiver)["url"]) == (HOSTILE, f"{DASHBOARD}/o/{ORG}/jobs/12")
     service = {"MAIL_API_KEY": "k", "MAIL_FROM": "runyard@example.com", "MAIL_API_URL": f"{receiver.url}/emails"}
     assert send(receiver, "mail", "oncall@example.org", service, title=HOSTILE)["status"] == "DELIVERED"
     mail = json.loads(receiver.received[-1].body)
@@ -120,7 +120,7 @@ def test_teams_gets_a_card_whose_text_is_not_markdown(receiver: Receiver) -> Non
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
     runs = [run for block in card["body"] for run in block["inlines"]]
     assert [(run["type"], run["text"]) for run in runs] == [("TextRun", FAILED["title"]), ("TextRun", reason)]
-    assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12?org={ORG}"]
+    assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/o/{ORG}/jobs/12"]
 
 
 def test_a_mail_is_sent_through_a_mail_service_and_kept_without_one(receiver: Receiver) -> None:
@@ -140,7 +140,7 @@ def test_a_mail_is_sent_through_a_mail_service_and_kept_without_one(receiver: Re
         ["oncall@example.org"],
         FAILED["title"],
     )
-    assert f"{DASHBOARD}/dashboard/jobs/12?org={ORG}" in mail["text"]
+    assert f"{DASHBOARD}/o/{ORG}/jobs/12" in mail["text"]
 
 
 CONNECT = """

@@ -1,11 +1,8 @@
 """Runyard as an OIDC issuer: a token is for the attempt that has the lease, and any library can verify it."""
 
 import json
-import subprocess
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,13 +12,9 @@ import pytest
 from joserfc import jwt as joserfc_jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from stack.functions import functions_command, functions_environment
-from tests.integration.edge.conftest import Edge, is_up
+from tests.integration.edge.conftest import Edge
 from tests.integration.edge.people import Person
 from tests.integration.edge.test_edge_functions_session import open_session
-from tests.support.ports import free_ports
-from tests.support.stack import RunningStack
-from tests.support.waiting import wait_until
 
 ROLES = {
     "plan_role": "arn:aws:iam::123456789012:role/plan",
@@ -167,29 +160,6 @@ def test_ended_job_gets_no_further_token(plan: Attempt) -> None:
     names = {"p_job": plan.job["id"], "p_attempt": plan.job["attempt"], "p_status": "FAILED"}
     assert plan.edge.worker_rpc(plan.session, "worker_finish", **names).is_success
     assert plan.ask().json()["code"] == "RY410"
-
-
-@pytest.fixture
-def other_edge(running_stack: RunningStack, tmp_path: Path) -> Iterator[Any]:
-    """Functions with other settings of the issuer than the stack's."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(**settings: str) -> Edge:
-        [port] = free_ports(1)
-        environment = functions_environment(running_stack.settings, running_stack.secrets)
-        setup = {**json.loads(environment["RUNYARD_FUNCTIONS"]), "port": port}
-        environment |= {"RUNYARD_FUNCTIONS": json.dumps(setup), **settings}
-        log = tmp_path / f"{port}.log"
-        with log.open("wb") as output:
-            command = functions_command(running_stack.settings, environment)
-            started.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
-        wait_until(lambda: is_up(port, started[-1], log), timeout_seconds=180, every_seconds=0.2)
-        return Edge(f"http://127.0.0.1:{port}", running_stack)
-
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(60)
 
 
 def test_rotation_serves_both_keys_and_signs_with_the_first(other_edge: Any, person: Person) -> None:

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+from cli.engines.build import built
+from cli.engines.cache import cached, install, locked
 from cli.engines.catalog import Engine
+from cli.engines.progress import Reporter
 
 _RELEASES = "https://releases.hashicorp.com/terraform-provider-external/{version}/terraform-provider-external_{version}"
 PROVIDER = Engine(
@@ -25,3 +28,23 @@ VAULT = Engine(
     sums="",
     recipes=Path(__file__).parent,
 )
+
+# A program of ours around HashiCorp's client of the API that `cloud {}` speaks.
+GOTFE = Engine(
+    name="gotfe",
+    title="the program with go-tfe",
+    version="1.110.0",
+    package="runyard.dev/tests/gotfe",
+    archive="",
+    sums="",
+    recipes=Path(__file__).parent,
+)
+
+
+def build(wanted: Engine) -> Path:
+    """Return the program, built now if it is missing."""
+    with locked(wanted):
+        if (found := cached(wanted)) is not None:
+            return found
+        with built(wanted, Reporter(wanted, None)) as made:
+            return install(wanted, made)

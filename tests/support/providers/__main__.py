@@ -1,15 +1,9 @@
-"""Build the missing providers: `python -m tests.support.providers`, with `vault` for Vault, which takes some minutes."""
+"""Build a missing program: `python -m tests.support.providers`, with `vault` for Vault, which takes some minutes."""
 
 import sys
 
-from cli.engines.build import built
-from cli.engines.cache import cached, install, locked
-from cli.engines.progress import Reporter
-from tests.support.providers import PROVIDER, VAULT
+from tests.support.providers import GOTFE, PROVIDER, VAULT, build
 
 if __name__ == "__main__":
-    wanted = VAULT if sys.argv[1:] == ["vault"] else PROVIDER
-    with locked(wanted):
-        if cached(wanted) is None:
-            with built(wanted, Reporter(wanted, None)) as made:
-                install(wanted, made)
+    named = {engine.name: engine for engine in (PROVIDER, VAULT, GOTFE)}
+    build(named[sys.argv[1] if len(sys.argv) > 1 else PROVIDER.name])

@@ -158,7 +158,7 @@ def test_a_page_offers_nothing_that_the_database_refuses(path: str) -> None:
         ("/dashboard/settings/cloud-identities", "can_admin"),
         ("/dashboard/settings/service-accounts", "can_admin"),
         ("/dashboard/settings/notifications", "can_admin"),
-        ("/dashboard/settings/triggers", "can_operate"),
+        ("/dashboard/jobs/schedules", "can_operate"),
         ("/dashboard/settings/git", "can_admin"),
     ],
 )

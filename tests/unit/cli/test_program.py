@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.docs.commands import entries, page
 from cli.errors import EXPLANATIONS, ExitCode
-from cli.main import LAZY, load
+from cli.main import LAZY, SECTIONS, load
 from cli.output import Printer, cell
+from scripts.command_page import entries, page
 from stack.settings import PROJECT
 from tests.support.terminal import Terminal
 
@@ -48,6 +48,16 @@ def test_every_name_in_the_list_is_a_command() -> None:
     assert {name for name in LAZY if load(name).name != name} == set()
 
 
+def test_the_help_has_sections_of_a_size_that_one_reads(tmp_path: Path) -> None:
+    shown = Terminal(tmp_path).run("--help").stdout
+    sections = re.findall(r"^(\S[^\n:]*):\n((?:  .*\n)+)", shown, re.MULTILINE)
+    named = {title: re.findall(r"^  ([a-z][a-z-]+) ", lines, re.MULTILINE) for title, lines in sections}
+    del named["Options"]
+    assert set(named) == set(SECTIONS.values())
+    assert sorted(name for names in named.values() for name in names) == sorted(LAZY)
+    assert max(map(len, named.values())) <= 10
+
+
 def test_every_command_explains_itself(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     for entry in entries():
@@ -71,7 +81,7 @@ def test_a_login_beside_a_running_stack_names_its_address(tmp_path: Path) -> Non
 
 def test_the_table_of_commands_is_in_step_with_the_program() -> None:
     written = (PROJECT / "docs" / "reference" / "commands.md").read_text()
-    assert written == page(), "run `runyard docs commands`"
+    assert written == page(), "run `python -m scripts.command_page`"
 
 
 def called(module: Path) -> set[str]:
@@ -137,9 +147,7 @@ def test_a_job_takes_one_line_of_a_terminal() -> None:
     assert all("1234567" in line and "2026-11-17 18:29" in line for line in lines[2:])
 
 
-@pytest.mark.parametrize(
-    ("package", "words"), [("stack", ["status"]), ("reflex", ["dashboard"]), ("psycopg", ["docs", "reference"])]
-)
+@pytest.mark.parametrize(("package", "words"), [("stack", ["status"]), ("reflex", ["dashboard"])])
 def test_a_command_without_its_packages_reports_that_they_are_missing(
     package: str, words: list[str], tmp_path: Path
 ) -> None:

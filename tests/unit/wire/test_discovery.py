@@ -52,7 +52,33 @@ def test_roots_are_folders_with_a_backend_or_that_no_other_folder_calls(tmp_path
     assert (core.backend, core.engine, core.required_version, core.leads_outside) == ("s3", "terraform", ">= 1.5", True)
     assert (found["network/edge"].backend, found["network/edge"].engine) == ("", "tofu")
     assert (found["shop"].engine, found["shop"].problem) == ("pulumi", "")
-    assert "Terragrunt is not supported yet" in found["live/prod"].problem
+    unit = found["live/prod"]
+    assert (unit.engine, unit.problem, unit.sources, unit.leads_outside) == (
+        "terragrunt",
+        "",
+        ("./../../units/db",),
+        True,
+    )
+
+
+def test_units_are_found_with_what_they_depend_on(tmp_path: Path) -> None:
+    take = 'dependency "db" {\n  config_path = "../db"\n}\ninputs = { id = dependency.db.outputs.id }\n'
+    outside = 'dependencies {\n  paths = ["../../../elsewhere"]\n}\n'
+    write(tmp_path, **{
+        "root.hcl": 'remote_state {\n  backend = "s3"\n}\n',
+        "live__db__terragrunt.hcl": 'include "root" {\n  path = find_in_parent_folders("root.hcl")\n}\n',
+        "live__db__main.tf": "",
+        "live__app__terragrunt.hcl": 'terraform {\n  source = "git::https://example.com/app.git"\n}\n' + take,
+        "live__none__terragrunt.hcl": "",
+        "live__out__terragrunt.hcl": outside,
+        "live__out__main.tf": "",
+    })  # fmt: skip
+    found = {root.folder: root for root in find_roots(tmp_path)}
+    assert list(found) == ["live/app", "live/db", "live/none", "live/out"]
+    assert found["live/app"].reads == ({"folder": "live/db", "bindings": {"db:id": "id"}},)
+    assert (found["live/db"].backend, found["live/db"].engine, found["live/db"].problem) == ("s3", "terragrunt", "")
+    assert "there is no code beside it" in found["live/none"].problem
+    assert found["live/out"].problem == "It depends on a folder that is not in the repository: ../elsewhere."
 
 
 def test_workspaces_and_the_backend_of_pulumi_are_named(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_modules_are_drawn_in_the_column_of_their_step() -> None:
     assert (graph["nodes"][1]["takes"], graph["nodes"][0]["used_by"]) == ("net/vpc (id)", 1)
     assert [step["label"] for step in graph["steps"]] == ["Step 1", "Step 2"]
     assert (graph["lines"].count("M"), graph["alone"]) == (1, 1)
+    assert graph["lines"].endswith("l-6,-4 m6,4 l-6,4"), "an edge has a head"
 
 
 def test_modules_without_dependencies_are_counted_alone() -> None:

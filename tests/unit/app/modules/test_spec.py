@@ -81,6 +81,8 @@ def test_archive_inline_and_local_sources_are_accepted(form: dict[str, str], sou
         ("approvals_required", "-1"),
         ("approvals_required", "99"),
         ("approval_hours", "0"),
+        ("time_limits", "plan=never"),
+        ("time_limits", "plan=8d"),
         ("extra_path:1", "/etc/passwd"),
         ("extra_path:1", "a/../../b"),
         ("extra_path:1", "a\\b"),

@@ -17,7 +17,7 @@ from worker.attempt.outcome import failure
 from worker.attempt.spec import read_spec
 from worker.children.child import Command
 from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, JobType
-from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInterrupted
+from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInterrupted, JobTimedOut
 from worker.running.reporter import Reporter
 from worker.settings import Settings, load_settings
 from worker.steps.fetch import find_folder
@@ -178,6 +178,37 @@ async def test_a_stop_can_only_become_more_urgent_and_keeps_its_cause() -> None:
     assert control.stop == stop(CancelKind.KILL, StopCause.LEASE)
     with pytest.raises(JobInterrupted):
         control.check()
+
+
+STUBBORN = ("/bin/sh", "-c", "trap '' INT; while :; do sleep 0.05; done")
+
+
+async def test_what_takes_longer_than_its_limit_is_stopped_and_killed_and_says_so(tmp_path: Path) -> None:
+    control = JobControl(0.01)
+    with pytest.raises(JobTimedOut) as caught, control.limited(0.1):
+        await control.run_child(Command(STUBBORN, tmp_path, {"PATH": "/usr/bin:/bin"}), ignore)
+    outcome = failure(caught.value)
+    assert (outcome.status, (outcome.error or {})["code"]) == (JobStatus.FAILED, "time_limit")
+    assert caught.value.message.startswith("The job did not end within its time limit of")
+
+
+async def test_an_engine_that_its_time_limit_kills_in_a_change_leaves_it_to_a_person(tmp_path: Path) -> None:
+    control = JobControl(0.01)
+    with pytest.raises(EngineKilled, match=r"signal 9 .* time limit of"), control.limited(0.1):
+        await control.run_child(Command(STUBBORN, tmp_path, {"PATH": "/usr/bin:/bin"}), ignore, is_changing=True)
+
+
+async def test_a_limit_ends_with_what_it_limits() -> None:
+    control = JobControl(1)
+    with control.limited(0.001):
+        await control.run_step(asyncio.sleep(0))
+    await asyncio.sleep(0.01)
+    assert control.stop is None
+
+
+def test_the_modules_own_limits_override_those_of_its_groups() -> None:
+    spec = read_spec(claimed(time_limits={"plan": 7}))
+    assert (spec.time_limits.plan, spec.time_limits.apply, spec.time_limits.hook) == (7, 4 * 3600, None)
 
 
 async def test_a_stopped_child_ends_the_step_with_the_stop(tmp_path: Path) -> None:

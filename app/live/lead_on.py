@@ -1,0 +1,41 @@
+"""The addresses of before, /dashboard/jobs/7, lead on to those that name an organisation."""
+
+from urllib.parse import urlencode
+
+import reflex as rx
+
+from app.frame.layout import page
+from app.frame.route import Route
+from app.live.page import LivePage
+from app.ui.feedback import failed
+from app.ui.link import within
+
+# Pages that have moved.
+MOVED = {
+    "/dashboard/settings/triggers": "/dashboard/jobs/schedules",
+    "/dashboard/settings/updates": "/dashboard/runners/versions",
+    "/dashboard/settings/releases": "/dashboard/runners/versions",
+    "/dashboard/settings/variables": "/dashboard/modules/variables",
+    "/dashboard": "/dashboard/runners",
+}
+
+
+class LeadOnState(LivePage, rx.State):
+    """The way on: to the organisation that the link names, else to the last one."""
+
+    async def _open(self) -> rx.event.EventSpec:
+        who, url = await self._who(), self.router.url
+        await who._begin()
+        query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"})
+        old = url.path.rstrip("/")
+        path = within(who.org_slug, MOVED.get(old, old))
+        return rx.redirect(path + (f"?{query}" if query else ""), replace=True)
+
+
+def lead_on() -> rx.Component:
+    """Show the empty frame for the moment, or why it goes no further."""
+    problem = failed("Not opened", LeadOnState.problem, LeadOnState.problem_hint, LeadOnState.load)
+    return page(rx.cond(LeadOnState.problem != "", problem), title="", active="")
+
+
+ROUTES = (Route("/dashboard/[[...splat]]", "Runyard", lead_on, LeadOnState.load),)

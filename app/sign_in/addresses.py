@@ -1,4 +1,4 @@
-"""Where a browser connects from."""
+"""The address of a browser."""
 
 from starlette.requests import Request
 

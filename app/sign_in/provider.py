@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 async def find(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Tell which provider speaks for an address, the same whether or not it has an account."""
+    """Return the provider that speaks for an address, the same with and without an account."""
     try:
         found = await _provider_of(runtime, fields)
     except Unreachable:
@@ -52,7 +52,7 @@ async def leave(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
 
 
 async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Let the provider of one's own domain join this account, and go there."""
+    """Allow the provider of one's own domain to join this account, and go there."""
     session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
         raise SignedOut
@@ -81,7 +81,7 @@ def _keep(runtime: Runtime, response: Response, name: str, value: str) -> None:
 
 
 def callback(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Redeem what Auth sends the browser back with; whatever is wrong is said on the sign-in page."""
+    """Redeem what Auth sends the browser back with; the sign-in page shows what is wrong."""
 
     async def arrive(request: Request) -> Response:
         verifier = request.cookies.get(LEFT, "")
@@ -129,7 +129,7 @@ def _say(runtime: Runtime, words: str) -> Response:
 
 
 async def second(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Take the code of somebody whom the provider signed in, and whose account asks for one."""
+    """Take the code of somebody whom the provider signed in, and whose account requires one."""
     client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
     try:
         auth = await client.refresh(request.cookies.get(HALF, ""), address)

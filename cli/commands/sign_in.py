@@ -34,9 +34,7 @@ def provider(
     name: Annotated[str, Option("--name", help="Shown on the sign-in page.")] = "Company account",
     claim: Annotated[str, Option("--claim", help="The claim that lists a person's groups.")] = "groups",
     scopes: Annotated[str, Option("--scopes", help="Asked of the provider.")] = "openid email profile offline_access",
-    verified: Annotated[
-        str, Option("--verified-claim", help="The claim that says that the address is verified.")
-    ] = "email_verified",
+    verified: Annotated[str, Option("--verified-claim", help="The claim for a verified address.")] = "email_verified",
     keep_secret: Annotated[bool, Option("--keep-secret", help="Leave the client secret as it is.")] = False,
 ) -> None:
     """Name the identity provider; its client secret is read from standard input. For owners."""
@@ -73,7 +71,7 @@ def check_domain(here: Here, domain: Domain) -> None:
 @command(app, "remove-domain", calls=("remove_sign_in_domain",), page=PAGE)
 def remove_domain(here: Here, domain: Domain, yes: Yes = False) -> None:
     """Remove a domain; the provider signs nobody in with its addresses any more. For owners."""
-    here.confirm(f"Remove {domain}? Whoever signed in with such an address needs a password then.", yes)
+    here.confirm(f"Remove {domain}? Who signed in with such an address needs a password then.", yes)
     here.do("remove_sign_in_domain", "Removed {domain}", org=here.org.id, domain=domain)
 
 
@@ -108,7 +106,7 @@ def rules(
 
 @command(app, "join", calls=("allow_sign_in_link",), page="Account → Company account")
 def join(here: Here) -> None:
-    """Let the provider of your domain join your account: sign in there within a quarter of an hour."""
+    """Allow the provider of your domain to join your account: sign in there within a quarter of an hour."""
     here.do("allow_sign_in_link", "Sign in through {name} now; your password ends then.")
 
 

@@ -33,7 +33,7 @@ from stack.auth.users import clean_email, is_banned
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 LARGEST_CLAIMS = 32 * 1024
-# A session is asked about before its next access token would outlive the answer.
+# The claims of a session are read again before its next access token would outlive them.
 DUE_SHARE, PAUSE_SECONDS = 0.8, 30.0
 SAID = re.compile(r"[\x20-\x7e]{1,300}")
 log = logging.getLogger("stack.auth")
@@ -208,7 +208,7 @@ class Federation:
             try:
                 await self.reread_due(access_seconds * DUE_SHARE)
             except (psycopg.Error, OSError) as error:
-                log.warning("Providers could not be asked: %s", error)
+                log.warning("Claims could not be read again: %s", error)
 
     async def reread_due(self, seconds: float) -> None:
         """Ask about the sessions that were not asked about for this long."""
@@ -218,7 +218,7 @@ class Federation:
             await self._renew(row)
 
     async def _renew(self, row: Row) -> None:
-        """Read the claims again. A session ends when its provider says so; one that is away changes nothing."""
+        """Read the claims again. A session ends when its provider refuses it; one that is away changes nothing."""
         lock = self._locks.setdefault(row["session_id"], asyncio.Lock())
         async with lock:
             async with self._store.transaction() as tx:

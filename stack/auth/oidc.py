@@ -1,4 +1,4 @@
-"""What an identity provider says, checked: its discovery document, its keys, its answers to codes, its ID tokens (OIDC Core 3.1.3.7)."""
+"""The checked answers of an identity provider: its discovery document, its keys, its answers to codes, its ID tokens (OIDC Core 3.1.3.7)."""
 
 import base64
 import binascii
@@ -102,7 +102,7 @@ class Oidc:
     async def claims(
         self, provider: Provider, tokens: Tokens, nonce: str | None, wanted: Collection[str]
     ) -> dict[str, Any]:
-        """The claims of a checked ID token; those it lacks are asked of the provider, for the same person."""
+        """The claims of a checked ID token; those it lacks come from the provider's userinfo, for the same person."""
         # Without a nonce it is a refresh, whose answer may have no ID token (OIDC Core 12.2).
         is_refresh = nonce is None and not tokens.id_token
         claims = {} if is_refresh else await self.verify(provider, tokens.id_token, nonce)

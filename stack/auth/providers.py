@@ -151,7 +151,7 @@ def _text(values: dict[str, Any], name: str, most: int) -> str | None:
     if text is not None and len(text) > most:
         raise validation(f"{name} must have at most {most} characters")
     is_address = name in ("issuer", "discovery_url")
-    # Whether it may be asked at all is decided when it is asked: names resolve to other addresses with time.
+    # The network that it leads to is checked at each request: names resolve to other addresses with time.
     if text and is_address and (urlsplit(text).scheme not in ("https", "http") or urlsplit(text).query or "#" in text):
         raise validation(f"{name} must be an https address")
     return text

@@ -56,7 +56,7 @@ language sql stable set search_path = '' as $$
       and (u.last_sign_in_at is not null or coalesce(u.encrypted_password, '') <> ''))
 $$;
 
--- Refuses to join an identity to an account that was there before, unless its owner agreed in a session of their own.
+-- Refuses to join an identity to an account that somebody used before, unless its owner agreed in a session of their own.
 -- Somebody else may have created it with this address, and waited: what they know or hold ends.
 create function private.need_link(p_provider private.sign_in_providers, p_user uuid, p_email text) returns void
 language plpgsql set search_path = '' as $$
@@ -95,7 +95,7 @@ begin
     perform private.fail('RY403', 'No organisation signs people in with this provider (any more).', 'Ask an owner.');
   elsif new.provider like 'custom:%' and new.identity_data ->> 'email_verified' is distinct from 'true' then
     perform private.fail('RY403', format('%s has not verified this email address.', v_provider.name),
-      'Ask whoever manages it.');
+      'Ask its administrator.');
   elsif (private.provider_for(v_email)).org_id is distinct from v_provider.org_id then
     perform private.fail('RY403', format('The domain of %s is not proved.', left(v_email, 200)),
       'An owner proves it under Settings → Sign-in.');
@@ -299,7 +299,7 @@ declare
   v_provider private.sign_in_providers := private.my_provider(p_org);
 begin
   if v_provider.is_only then
-    perform private.fail('RY409', 'Members enter through this provider only.', 'Let them sign in any way first.');
+    perform private.fail('RY409', 'Members enter through this provider only.', 'Allow any way of signing in first.');
   end if;
   delete from auth.identities where provider = v_provider.provider;
   delete from private.sign_in_providers where org_id = p_org;
@@ -332,7 +332,7 @@ begin
   update private.sign_in_providers set default_role = p_default_role, is_only = coalesce(p_is_only, false),
     break_glass = case when p_is_only then p_break_glass end, hours = coalesce(p_hours, 24)
   where org_id = p_org;
-  -- Open pages are drawn again by whoever may still see them.
+  -- Open pages are drawn again for those who may still see them.
   update public.memberships set role = role where org_id = p_org;
   perform private.audit(p_org, 'sign_in.rules_set', 'organization', p_org::pg_catalog.text, v_provider.name,
     jsonb_build_object('default_role', p_default_role, 'is_only', p_is_only, 'break_glass', p_break_glass,
@@ -416,7 +416,7 @@ begin
 exception
   when unique_violation then
     perform private.fail('RY409', 'Another organisation of this installation has proved this domain.',
-      'Ask whoever runs the installation.');
+      'Ask the operator of the installation.');
 end;
 $$;
 comment on function private.prove_sign_in_domain is
@@ -446,7 +446,7 @@ comment on function private.set_team_claim is
   'hand alone. Owners.';
 grant execute on function private.set_team_claim to authenticated;
 
--- What the caller's own last sign-in through the provider said, and what becomes of it.
+-- The claims of the caller's own last sign-in through the provider, and the teams that they fill.
 create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('claims', i.identity_data, 'confirmed_at', c.confirmed_at,
@@ -512,6 +512,6 @@ begin
 end;
 $$;
 comment on function private.allow_sign_in_link is
-  'Lets the provider of the caller''s domain join this account, at its first sign-in within a quarter of an hour '
+  'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour '
   '{provider, name}. Everybody who is signed in.';
 grant execute on function private.allow_sign_in_link to authenticated;

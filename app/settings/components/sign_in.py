@@ -63,9 +63,17 @@ def _provider_panel() -> rx.Component:
         _line("client_secret", "Client secret", "", kept, type="password"),
         _line("claim", "Groups claim", State.provider["claim"], "The claim that lists a person's groups."),
         _line(
-            "scopes", "Scopes", "openid email profile offline_access", "With offline_access it is asked again hourly."
+            "scopes",
+            "Scopes",
+            "openid email profile offline_access",
+            "With offline_access the claims are read again each hour.",
         ),
-        _line("verified_claim", "Verified address", "email_verified", "The claim that says so; Entra's is xms_edov."),
+        _line(
+            "verified_claim",
+            "Verified address",
+            "email_verified",
+            "The claim for a verified address; Entra's is xms_edov.",
+        ),
         rx.el.div(
             plain_button("Save", type="submit", disabled=~IS_OWNER),
             rx.cond(
@@ -80,7 +88,7 @@ def _provider_panel() -> rx.Component:
         class_name="ry-pb ry-org-form",
         key=State.provider["client_id"].to(str) + State.provider["claim"].to(str),
     )
-    return settings_panel("Provider", "OpenID Connect: whoever it signs in is signed in here.", rx.fragment(), form)
+    return settings_panel("Provider", "OpenID Connect: anyone whom it signs in is signed in here.", rx.fragment(), form)
 
 
 def _domains_panel() -> rx.Component:
@@ -185,7 +193,7 @@ def _group_dialog() -> rx.Component:
     title = rx.fragment("The group of ", State.chosen["name"])
     return alert(
         title,
-        "Whoever is in it at the provider is in the team.",
+        "Everybody in it at the provider is in the team.",
         form,
         is_open=State.is_choosing,
         on_escape=State.close,

@@ -1,4 +1,4 @@
-"""How an organisation's members sign in: its identity provider, its domains, the teams that groups fill, and who enters without it."""
+"""The sign-in of an organisation: its identity provider, its domains, the teams that groups fill, and the owner who enters without it."""
 
 from typing import Any, ClassVar, TypedDict, cast
 
@@ -134,7 +134,7 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     async def add_domain(self, form: dict[str, Any]) -> Any:
-        """List a domain; its row says which DNS record proves it."""
+        """List a domain; its row shows the DNS record that proves it."""
         args = {"p_org": await self._org_id(), "p_domain": str(form.get("domain") or "")}
         return await self._act("add_sign_in_domain", args, "Added", "Set the DNS record, then check it.")
 

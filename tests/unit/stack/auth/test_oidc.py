@@ -1,4 +1,4 @@
-"""What a provider says is checked before anybody is signed in: each thing that an attacker, or a wrong setting, can change."""
+"""A provider's answers are checked before anybody is signed in: each thing that an attacker, or a wrong setting, can change."""
 
 import asyncio
 import time
@@ -220,7 +220,7 @@ def test_claims_that_the_token_lacks_come_from_the_same_person_alone(site: Site,
         site.answers[f"{ISSUER}/me"] = (200, wrong)
         with pytest.raises(ProviderFault, match="speaks of another person"):
             run(oidc.claims(PROVIDER, tokens, "n", ["email"]))
-    # A first sign-in without an ID token is none; a refresh may do without.
+    # A first sign-in without an ID token is none; a refresh may have none.
     with pytest.raises(ProviderFault, match="no ID token"):
         run(oidc.claims(PROVIDER, Tokens("", "access", ""), "n", ["email"]))
     site.answers[f"{ISSUER}/me"] = (200, {"sub": "1", "email": "a@b.c"})

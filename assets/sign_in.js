@@ -112,7 +112,7 @@
   document.addEventListener("click", ({ target }) => {
     const left = target.closest("[data-leave]");
     if (left) leave("/auth/leave", left.closest("form"));
-    if (target.closest("[data-link]")) leave("/auth/link");
+    if (target.closest("[data-join]")) leave("/auth/link");
   });
   /* Back from a provider: what to say, once, or that the account asks for its code as well. */
   function hear() {

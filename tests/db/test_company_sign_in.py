@@ -251,7 +251,7 @@ def test_what_a_claim_gave_ends_when_the_provider_has_not_confirmed_it_for_too_l
     run("update private.sign_in_confirmations set confirmed_at = now() - interval '25 hours'")
     for caller in (ann, token):
         assert caller.rows("select 1 from public.modules") == []
-        with refused("RY40"):
+        with refused("RY404"):
             caller.call("enqueue_job", p_org=sso.id, p_type="PLAN", p_module=sso.modules["a/b"])
     again(sso, ann, ["infra-sre"])
     assert "job.apply" in ann.call("my_verbs", **read)

@@ -62,7 +62,7 @@ def account() -> rx.Component:
             line(
                 "Company account",
                 rx.el.span(State.provider, " signs your address in; the password ends then.", class_name="mut"),
-                small_button("Join ", State.provider, type="button", custom_attrs={"data-link": ""}),
+                small_button("Join ", State.provider, type="button", custom_attrs={"data-join": ""}),
             ),
         ),
         two_step_lines(State.is_loading),

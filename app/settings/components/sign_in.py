@@ -114,7 +114,7 @@ def _test_panel() -> rx.Component:
     none = empty(
         "key-round", "You have not signed in there yet", "Your account joins the provider, and its password ends."
     )
-    button = small_button("Sign in there", type="button", custom_attrs={"data-link": ""})
+    button = small_button("Sign in there", type="button", custom_attrs={"data-join": ""})
     about = "The claims of your own last sign-in there, and what they give you."
     return settings_panel(
         "Test sign-in", about, button, rx.cond(State.claims.length() > 0, rx.el.div(said, class_name="ry-pb"), none)

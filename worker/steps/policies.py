@@ -41,7 +41,8 @@ async def check_policies(space: Workspace) -> None:
     for policy, check in zip(given["sets"], found, strict=True):
         space.say(f"{policy['name']} ({policy['level']}): {check['verdict']}")
         for each in check["messages"]:
-            space.say(f"  {each['rule'] or 'error'}: {each['text']}{f' {each['hint']}' if each['hint'] else ''}")
+            hint = f" {each['hint']}" if each["hint"] else ""
+            space.say(f"  {each['rule'] or 'error'}: {each['text']}{hint}")
     checks = [{"id": policy["id"], **check} for policy, check in zip(given["sets"], found, strict=True)]
     reply = await space.context.server.record_checks(space.ref, checks)
     if reply.get("is_refused"):

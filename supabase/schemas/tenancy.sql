@@ -416,7 +416,7 @@ $$;
 create table private.sign_in_providers (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   provider text not null unique check (provider ~ '^(custom|sso):[a-z0-9:-]{1,60}$'),
-  name text not null check (length(name) between 1 and 60 and name = trim(name)),
+  name text not null check (length(name) >= 1 and length(name) <= 60 and name = trim(name)),
   issuer text not null check (issuer ~ '^https?://' and length(issuer) <= 500),
   client_id text not null check (length(client_id) between 1 and 500),
   secret_hint text not null default '' check (length(secret_hint) <= 4),

@@ -43,8 +43,8 @@ def provider(org: Organization) -> str:
     return f"custom:{org.id}"
 
 
-def identity(email: str, groups: Any = (), **more: Any) -> str:
-    claims = {"sub": email, "email": email, "email_verified": True, "custom_claims": {"groups": groups}}
+def identity(subject: str, groups: Any = (), **more: Any) -> str:
+    claims = {"sub": subject, "email": subject, "email_verified": True, "custom_claims": {"groups": groups}}
     return json.dumps(claims | more)
 
 

@@ -73,7 +73,7 @@ class Federation:
         try:
             document = await self._oidc.discover(provider)
         except ProviderFault as error:
-            return _redirect(target, **_failure(_translate(error, provider.identifier)))
+            return _redirect(target, _failure(_translate(error, provider.identifier)))
         asked = {
             **row["authorization_params"],
             "response_type": "code",
@@ -85,7 +85,7 @@ class Federation:
             "code_challenge": _challenge_of(self._derive("verifier", state)),
             "code_challenge_method": "S256",
         }
-        return _redirect(str(document["authorization_endpoint"]), 302, **asked)
+        return _redirect(str(document["authorization_endpoint"]), asked, 302)
 
     async def callback(self, request: Request) -> Answer:
         """GET /callback: what the provider sends the browser back with; whatever is wrong goes to the page in words."""
@@ -96,12 +96,12 @@ class Federation:
             error = AuthError(
                 400, "bad_oauth_state", "OAuth state is invalid or was used already: begin the sign-in again"
             )
-            return _redirect(self._mails.allowed_target(None), **_failure(error))
+            return _redirect(self._mails.allowed_target(None), _failure(error))
         try:
             code = await self._accept(request, flow)
         except (AuthError, ProviderFault, psycopg.Error) as error:
-            return _redirect(flow["redirect_to"], **_failure(_translate(error, flow["provider"])))
-        return _redirect(flow["redirect_to"], code=code)
+            return _redirect(flow["redirect_to"], _failure(_translate(error, flow["provider"])))
+        return _redirect(flow["redirect_to"], {"code": code})
 
     async def _accept(self, request: Request, flow: Row) -> str:
         """Swap the provider's code, and note the person under a code of our own."""
@@ -142,12 +142,10 @@ class Federation:
         known = await tx.one("identity_at", provider=row["identifier"], subject=data["sub"])
         values = {"provider": row["identifier"], "subject": data["sub"], "data": Jsonb(data)}
         if known is not None:
-            user = await tx.one("user_by_id", id=known["user_id"])
-            _refuse_banned(user)
+            user = _standing(await tx.one("user_by_id", id=known["user_id"]))
             await tx.do("renew_identity", **values)
         else:
-            user = await tx.one("user_by_email", email=data["email"]) or await self._create(tx, row, data)
-            _refuse_banned(user)
+            user = _standing(await tx.one("user_by_email", email=data["email"]) or await self._create(tx, row, data))
             await tx.do("insert_provider_identity", user_id=user["id"], **values)
         return await tx.one("note_providers", id=user["id"]) or user
 
@@ -303,9 +301,11 @@ def _identity(row: Row, claims: dict[str, Any]) -> dict[str, Any]:
     return {**known, **named, "email_verified": True, "phone_verified": False, "custom_claims": custom}
 
 
-def _refuse_banned(user: Row | None) -> None:
+def _standing(user: Row | None) -> Row:
+    """A user who may sign in."""
     if user is None or is_banned(user):
         raise AuthError(403, "user_banned", "User is banned")
+    return user
 
 
 def _translate(error: AuthError | ProviderFault | psycopg.Error, provider: str) -> AuthError:
@@ -333,6 +333,6 @@ def _failure(error: AuthError) -> dict[str, str]:
     return {"error": str(kind), "error_code": error.code, "error_description": error.message}
 
 
-def _redirect(target: str, status: int = 303, **query: str) -> Answer:
+def _redirect(target: str, query: dict[str, str], status: int = 303) -> Answer:
     address = f"{target}{'&' if '?' in target else '?'}{urlencode(query)}"
     return Answer(status=status, headers={"location": address, "referrer-policy": "no-referrer"})

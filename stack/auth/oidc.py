@@ -1,4 +1,4 @@
-"""The checked answers of an identity provider: its discovery document, its keys, its answers to codes, its ID tokens (OIDC Core 3.1.3.7)."""
+"""The checked answers of an identity provider: discovery document, keys, answers to codes, ID tokens (OIDC Core 3.1.3.7)."""
 
 import base64
 import binascii

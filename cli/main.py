@@ -51,6 +51,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "issuer": ("cli.commands.issuer", "Export what a web server shows clouds that trust the project as an issuer."),
     "members": ("cli.commands.members", "Invite people, and choose what they can do."),
     "teams": ("cli.commands.teams", "Make teams, whose members get roles together."),
+    "sign-in": ("cli.commands.sign_in", "Set up the company's account for signing in: provider, domains, groups."),
     "roles": ("cli.commands.roles", "List roles and what each may do, and make your own."),
     "access": ("cli.commands.access", "List, grant, revoke and explain rights at a group or module."),
     "orgs": ("cli.commands.orgs", "List, create and change your organisations."),

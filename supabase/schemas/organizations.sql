@@ -149,6 +149,7 @@ begin
   insert into private.ended_slugs (slug) values (v_org.slug);
   update public.organizations set deleted_at = now() where id = p_org;
   update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from private.sign_in_providers where org_id = p_org;
   delete from public.invitations where org_id = p_org;
   delete from public.memberships where org_id = p_org;
   return to_jsonb(v_org);
@@ -340,9 +341,15 @@ begin
 end;
 $$;
 
--- Refuses to leave an organisation without an owner.
+-- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
 create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
+  if exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
+    select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'))
+  then
+    perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
+      'Choose another owner for that under Settings → Sign-in first.');
+  end if;
   if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
     perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
   end if;
@@ -360,7 +367,7 @@ begin
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need('member.manage', p_org);
   perform private.need_verbs_of(p_org, least(v_member.role, p_role)::pg_catalog.text);
-  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
+  update public.memberships set role = p_role, is_claimed = false where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
     jsonb_build_object('from', v_member.role, 'to', p_role));

@@ -31,11 +31,16 @@ NEEDS = {
     "job.read@a/c job.apply@a/c": "retry_job",
     "job.resolve@a/c": "resolve_attention",
     "member.manage@": (
-        "create_team delete_team link_git_login member_sign_ins remove_member revoke_invitation unlink_git_login"
+        "create_team delete_team link_git_login member_sign_ins remove_member revoke_invitation sign_in_settings "
+        "unlink_git_login"
     ),
+    "member.manage@ member.own@": "set_team_claim",
     "member.manage@ operator@": "set_member_role",
     "member.manage@ planner@a/b": "set_team_member",
     "member.manage@ viewer@": "invite_member",
+    "member.own@": (
+        "add_sign_in_domain remove_sign_in_domain remove_sign_in_provider set_sign_in_provider set_sign_in_rules"
+    ),
     "module.delete@a/c": "delete_module",
     "module.lock@a/c": "lock_module unlock_module",
     "module.read@": "fleet_figures fleet_stats",

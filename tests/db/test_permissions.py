@@ -171,10 +171,16 @@ ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
-    "create_personal_token", "my_personal_tokens", "revoke_personal_token",
+    "create_personal_token", "my_personal_tokens", "revoke_personal_token", "allow_sign_in_link",
     "recovery_codes_left", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
-WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
+WITH_A_SECRET = {
+    "allow_sign_in_link",
+    "accept_invitation",
+    "device_login",
+    "decide_device_login",
+    "revoke_personal_token",
+}
 # Calls whose runner is named by the session, so that any live runner may make them.
 FOR_ANY_WORKER = {"worker_heartbeat", "worker_claim", "worker_close_session", "worker_recover"}
 

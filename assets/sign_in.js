@@ -87,6 +87,46 @@
     const [id, token] = (sessionStorage.getItem(KEPT) || ".").split(".");
     return { invitation: id, token };
   }
+  /* ---- the company's account: an address of a proved domain leads to its provider ---- */
+  const SAID = "runyard_said";
+  async function lookUp(form) {
+    const email = form.querySelector("[name=email]").value;
+    const found = await window.runyard.post("/auth/provider", { email }).catch(() => ({}));
+    if (form.querySelector("[name=email]").value !== email) return;
+    showProvider(form, found.name || "", Boolean(found.is_only));
+  }
+  function showProvider(form, name, isOnly) {
+    form.querySelector("[data-provider]").hidden = !name;
+    if (name) beside(form.querySelector("[data-leave] span")).textContent = `Continue with ${name}`;
+    form.toggleAttribute("data-only", isOnly);
+  }
+  async function leave(path, form) {
+    const answer = await window.runyard.post(path, form ? { email: form.querySelector("[name=email]").value } : {}).catch(() => ({}));
+    if (answer.go) { window.location.assign(answer.go); return; }
+    if (form) say(form, answer);
+  }
+  document.addEventListener("change", ({ target }) => {
+    const form = target.name === "email" && target.closest("form[data-auth=login]");
+    if (form) lookUp(form);
+  });
+  document.addEventListener("click", ({ target }) => {
+    const left = target.closest("[data-leave]");
+    if (left) leave("/auth/leave", left.closest("form"));
+    if (target.closest("[data-join]")) leave("/auth/link");
+  });
+  /* Back from a provider: what to say, once, or that the account asks for its code as well. */
+  function hear() {
+    const found = document.cookie.split("; ").find((each) => each.startsWith(`${SAID}=`));
+    if (!found || !window.location.pathname.startsWith("/login")) return;
+    document.cookie = `${SAID}=; max-age=0; path=/`;
+    const words = decodeURIComponent(found.slice(SAID.length + 1));
+    const form = document.querySelector("form[data-auth=login]");
+    if (words !== "code") { say(form, { message: words }); return; }
+    form.dataset.auth = "second";
+    form.querySelectorAll("[name=email],[name=password]").forEach((each) => Object.assign(each, { disabled: true, required: false }));
+    askCode(form, {});
+  }
+  window.addEventListener("load", hear);
   /* The address that was typed goes along to the page for a forgotten password. */
   document.addEventListener("click", ({ target }) => {
     const address = target.closest("a[href^='/forgotten']") && document.querySelector("form[data-auth=login] [name=email]")?.value;

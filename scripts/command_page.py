@@ -34,7 +34,8 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
-            "worker_identities", "worker_job", "worker_repository", "worker_put_artifact", "worker_recover", "worker_report",
+            "worker_identities", "worker_job", "worker_policies", "worker_record_checks",
+            "worker_repository", "worker_put_artifact", "worker_recover", "worker_report",
             "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
             "worker_outputs_get", "worker_bound_values", "worker_resolve", "worker_destination_state", "worker_move_states",
@@ -46,7 +47,8 @@ REASONS: dict[str, str] = {
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics",
             "git_connection_secret", "receive_git_delivery", "refuse_git_delivery", "complete_git_app",
-            "git_app_connection", "git_installation", "take_terminal_login"), EDGE
+            "git_app_connection", "git_installation", "take_terminal_login",
+            "note_session_origin", "prove_sign_in_domain", "sign_in_provider_of"), EDGE
     ),
     **dict.fromkeys(
         ("start_upload", "upload_status", "terminal_workspaces", "terminal_run", "terminal_runs", "terminal_log"),

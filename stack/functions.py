@@ -91,6 +91,7 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "RUNYARD_DASHBOARD_URL": settings.dashboard_url,
         # An issuer that the operator named may be inside their own network.
         "RUNYARD_ISSUER_HOSTS": ",".join(settings.functions_allow_net),
+        "RUNYARD_DNS_URL": settings.dns_url,
         "RUNYARD_ALLOW_PRIVATE_RECEIVERS": str(settings.allow_private_receivers).lower(),
         "RUNYARD_FUNCTIONS": json.dumps(setup),
     }

@@ -18,8 +18,11 @@ from stack.asgi import BehindProxy
 from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
+from stack.auth.federation import Federation
 from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
+from stack.auth.oidc import Oidc
+from stack.auth.outgoing import Outgoing
 from stack.auth.passwords import Passwords
 from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
@@ -86,7 +89,16 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
     access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     services = _services(settings, secrets, config)
     rest = RestApp(access, services.pool, services.catalog, config.most_rows)
-    auth = AuthApp(access, _auth_service(settings, services, ring, config), secrets.public_jwk(), settings.url)
+    service = _auth_service(settings, services, ring, config)
+    auth = AuthApp(access, service, secrets.public_jwk(), settings.url)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with services.lifespan(app):
+            asking = asyncio.create_task(service.federation.keep_rereading(config.access_seconds))
+            yield
+            await _stop(asking)
+
     routes: list[BaseRoute] = [
         Mount("/auth/v1", app=auth),
         Mount("/functions/v1", app=services.functions),
@@ -94,7 +106,7 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
         Route("/health", _health(services), methods=["GET"]),
         Route("/.well-known/terraform.json", _terraform_services(services.functions), methods=["GET"]),
     ]
-    app = Cors(Starlette(routes=routes, lifespan=services.lifespan, exception_handlers={404: _not_found}), rest)
+    app = Cors(Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _not_found}), rest)
     return BehindProxy(app, settings.address_header) if settings.address_header else app
 
 
@@ -124,7 +136,9 @@ def _auth_service(settings: Settings, services: Services, ring: KeyRing, config:
         options = replace(options, site_url=settings.dashboard_url, redirect_urls=own)
     letters = Mails(services.store, sessions, limits, options, ring)
     factors = Factors(services.store, sessions, limits, options, Seal("factors", ring.secret))
-    return AuthService(services.store, sessions, services.passwords, limits, options, letters, factors)
+    oidc = Oidc(Outgoing(settings.functions_allow_net))
+    federation = Federation(services.store, sessions, limits, letters, ring, oidc, settings.url)
+    return AuthService(services.store, sessions, services.passwords, limits, options, letters, factors, federation)
 
 
 def _health(services: Services) -> Callable[[Request], Awaitable[Response]]:

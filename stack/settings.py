@@ -64,6 +64,9 @@ class Settings(BaseSettings):
         default=[],
         description="Hosts inside this network that the edge functions may call as identity providers; comma-separated",
     )
+    dns_url: str = Field(
+        default="", description="DNS over HTTPS (JSON) that proves domains, if not cloudflare-dns.com/dns-query"
+    )
     allow_private_receivers: bool = Field(
         default=False, description="Whether notifications may go to addresses inside this network, and without TLS"
     )

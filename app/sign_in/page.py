@@ -9,6 +9,7 @@ import reflex as rx
 from app.frame.card import card, line_below
 from app.frame.card import submit as submit_button
 from app.frame.route import Route
+from app.ui.button import act_button
 from app.ui.elements import LinkNoteElement
 from app.ui.icons import icon
 
@@ -73,6 +74,18 @@ def _code() -> rx.Component:
     )
 
 
+def _provider() -> rx.Component:
+    """Shown when a provider speaks for the address that was typed (sign_in.js)."""
+    button = act_button(rx.el.span("Continue"), type="button", class_name="ry-wide", custom_attrs={"data-leave": ""})
+    return rx.el.div(
+        button,
+        rx.el.small("Your organisation signs this address in there."),
+        class_name="ry-f",
+        hidden=True,
+        custom_attrs={"data-provider": ""},
+    )
+
+
 def _done(title: str, text: str) -> rx.Component:
     return rx.el.div(
         icon("mail-check", "", class_name="t-grn"),
@@ -101,6 +114,7 @@ def sign_in() -> rx.Component:
         _form(
             "login",
             _email(),
+            _provider(),
             _field("password", "Password", "password", "current-password", forgotten),
             _code(),
             submit="Sign in",

@@ -16,6 +16,8 @@ from app.project.invitations import hash_of
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
+from app.sign_in import provider
+from app.sign_in.addresses import browser_address
 
 MAX_BODY = 16 * 1024
 MAX_FIELD = 1024
@@ -80,14 +82,6 @@ def _signed_in(runtime: Runtime, session: BrowserSession) -> Response:
     response = JSONResponse({"ok": True})
     set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
     return response
-
-
-def browser_address(request: Request, header: str) -> str:
-    """Return the address of the connected client, or with a proxy in front of us the one in the header that the operator named."""
-    if header:
-        # The browser may have invented everything before the last comma.
-        return request.headers.get(header, "").rpartition(",")[2].strip()
-    return request.client.host if request.client else ""
 
 
 def _address(runtime: Runtime, request: Request) -> str:
@@ -247,10 +241,15 @@ ACTIONS: dict[str, Action] = {
     "offer": offer,
     "accept": accept,
     "join": join,
+    "provider": provider.find,
+    "leave": provider.leave,
+    "link": provider.join,
+    "second": provider.second,
 }
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
     """Name the routes of signing in and out."""
     posts = [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]
-    return [*posts, Route("/auth/policy", policy(runtime), methods=["GET"])]
+    gets = {"policy": policy(runtime), "callback": provider.callback(runtime)}
+    return [*posts, *(Route(f"/auth/{name}", answer, methods=["GET"]) for name, answer in gets.items())]

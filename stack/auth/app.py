@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 import psycopg
@@ -25,8 +26,6 @@ NOT_SPOKEN = (
     "otp",
     "magiclink",
     "sso",
-    "authorize",
-    "callback",
     "reauthenticate",
     "resend",
     "invite",
@@ -44,6 +43,12 @@ class AuthApp:
         self._service = service
         self._admin = AdminService(service, url)
         self._jwks = {"keys": [public_jwk]}
+        # A browser comes by these, which has no key: the code or the state in the address is the credential.
+        self._opened: dict[str, Handler] = {
+            "verify": service.mails.follow_link,
+            "authorize": service.federation.authorize,
+            "callback": service.federation.callback,
+        }
         self._routes: dict[tuple[str, str], Handler] = {
             ("POST", "signup"): service.sign_up,
             ("POST", "token"): service.token,
@@ -78,10 +83,10 @@ class AuthApp:
         body = await read_body(receive, headers, LARGEST_BODY)
         forwarded_for = self._access.forwarded_for(headers)
         client = Client(client_address(scope), headers.get("user-agent", "")[:500], forwarded_for)
-        if path == "verify" and method == "GET":
-            # A link in a mail is opened by a browser, which has no key; the code in it is the credential.
-            key = self._access.anonymous
-            return await self._service.mails.follow_link(Request(method, path, query, headers, body, key, "", client))
+        if path in self._opened and method == "GET":
+            return await self._opened[path](
+                Request(method, path, query, headers, body, self._access.anonymous, "", client)
+            )
         apikey = headers.get("apikey") or query.get("apikey", "")
         key = self._access.key_identity(apikey)
         return await self._dispatch(Request(method, path, query, headers, body, key, apikey, client))
@@ -118,6 +123,8 @@ class AuthApp:
 
     async def _administer(self, request: Request, path: str) -> Answer:
         kind, _, user_id = path.partition("/")
+        if kind == "custom-providers":
+            return await self._service.federation.providers.answer(request, unquote(user_id))
         if path == "generate_link" and request.method == "POST":
             return await self._admin.generate_link(request)
         user_id, _, rest = user_id.partition("/")

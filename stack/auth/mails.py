@@ -29,7 +29,7 @@ class Mails:
         self._store = store
         self._sessions = sessions
         self._limits = limits
-        self._options = options
+        self.options = options
         self._ring = ring
         self._outbox = Outbox(ring.secret)
 
@@ -37,7 +37,7 @@ class Mails:
         """POST /recover: the same answer whether the address is known or not."""
         self._limits.requests.spend(request.client.address)
         email = clean_email(request.json().get("email"))
-        self._limits.mails.spend(email, too_many_mails(self._options.mail_seconds))
+        self._limits.mails.spend(email, too_many_mails(self.options.mail_seconds))
         async with self._store.transaction() as tx:
             user = await tx.one("user_by_email", email=email)
             if user is not None:
@@ -49,10 +49,10 @@ class Mails:
         """Mail the new address, and the old one where both must agree; nothing changes until they do."""
         if await tx.one("user_by_email", email=email) is not None:
             raise AuthError(422, "email_exists", "A user with this email address has already been registered")
-        self._limits.mails.spend(str(user["id"]), too_many_mails(self._options.mail_seconds))
+        self._limits.mails.spend(str(user["id"]), too_many_mails(self.options.mail_seconds))
         row = await tx.one("ask_for_address", id=user["id"], email=email)
         await self._mail(tx, user, NEW_ADDRESS, email, redirect_to)
-        if self._options.confirms_twice and user["email"]:
+        if self.options.confirms_twice and user["email"]:
             await self._mail(tx, user, OLD_ADDRESS, user["email"], redirect_to)
         return row or user
 
@@ -116,7 +116,7 @@ class Mails:
         if token["kind"] == RECOVERY:
             row = await tx.one("confirm_user", id=user["id"])
             return await self._sessions.sign_in(tx, row or user, "recovery", request.client)
-        if self._options.confirms_twice and user["email"] and user["email_change_confirm_status"] == 0:
+        if self.options.confirms_twice and user["email"] and user["email_change_confirm_status"] == 0:
             await tx.do("confirm_half", id=user["id"])
             return {"msg": HALF_WAY, "code": "200"}
         row = await change_address(tx, user, user["email_change"])
@@ -124,6 +124,6 @@ class Mails:
 
     def allowed_target(self, target: str | None) -> str:
         """Only the site itself and what the project lists: a session must not be carried elsewhere."""
-        allowed = [url.rstrip("/*") for url in (self._options.site_url, *self._options.redirect_urls)]
+        allowed = [url.rstrip("/*") for url in (self.options.site_url, *self.options.redirect_urls)]
         is_ours = target is not None and any(target == url or target.startswith(f"{url}/") for url in allowed)
-        return target if target is not None and is_ours else self._options.site_url.rstrip("/")
+        return target if target is not None and is_ours else self.options.site_url.rstrip("/")

@@ -5,6 +5,7 @@ from typing import Any
 
 from stack.auth.errors import AuthError, Unsupported, invalid_credentials, validation
 from stack.auth.factors import Factors, need_second
+from stack.auth.federation import Federation
 from stack.auth.limits import Limits
 from stack.auth.mails import Mails
 from stack.auth.options import Options, SignUp
@@ -27,6 +28,7 @@ class AuthService:
         options: Options,
         mails: Mails,
         factors: Factors,
+        federation: Federation,
     ) -> None:
         self.store = store
         self.sessions = sessions
@@ -35,6 +37,7 @@ class AuthService:
         self.options = options
         self.mails = mails
         self.factors = factors
+        self.federation = federation
 
     async def sign_up(self, request: Request) -> Answer:
         """POST /signup: a confirmed user and a session, since no mail is sent."""
@@ -80,8 +83,11 @@ class AuthService:
             token = text_of(request.json(), "refresh_token")
             if not token:
                 raise validation("refresh_token required")
+            await self.federation.reread(token)
             return Answer(await self.sessions.refresh(token, request.client))
-        if grant in ("pkce", "id_token", "web3"):
+        if grant == "pkce":
+            return await self.federation.swap(request)
+        if grant in ("id_token", "web3"):
             raise Unsupported(f"the grant type {grant}")
         raise AuthError(400, "invalid_credentials", "unsupported_grant_type")
 

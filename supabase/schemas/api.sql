@@ -14,6 +14,16 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.accept_invi
 comment on function public.accept_invitation is 'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
+create function public.add_sign_in_domain(p_org uuid, p_domain text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.add_sign_in_domain(p_org, p_domain);\nend\n';
+comment on function public.add_sign_in_domain is 'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
+grant execute on function public.add_sign_in_domain to authenticated;
+
+create function public.allow_sign_in_link() returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.allow_sign_in_link();\nend\n';
+comment on function public.allow_sign_in_link is 'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour {provider, name}. Everybody who is signed in.';
+grant execute on function public.allow_sign_in_link to authenticated;
+
 create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_pull_request(p_connection, p_number, p_module);\nend\n';
 comment on function public.apply_pull_request is 'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks these modules to it until it is merged or closed. Operators.';
@@ -198,6 +208,11 @@ create function public.drain_worker(p_worker uuid, p_reason text default null::t
 language plpgsql set search_path = '' as e'\nbegin\n  return private.drain_worker(p_worker, p_reason);\nend\n';
 comment on function public.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
+
+create function public.drift_overview(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.drift_overview(p_org, p_path);\nend\n';
+comment on function public.drift_overview is 'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about it, and which channels know. Members.';
+grant execute on function public.drift_overview to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_job(p_org, p_type, p_module, p_options);\nend\n';
@@ -504,9 +519,14 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_v
 comment on function public.my_verbs is 'What the caller may do at a path. Members.';
 grant execute on function public.my_verbs to authenticated;
 
+create function public.note_session_origin(p_session uuid, p_provider text) returns void
+language plpgsql set search_path = '' as e'\nbegin\n  perform private.note_session_origin(p_session, p_provider);\nend\n';
+comment on function public.note_session_origin is 'Notes that the session of a program was confirmed in one through this identity provider. Edge functions only.';
+grant execute on function public.note_session_origin to service_role;
+
 create function public.open_organization(p_org uuid) returns void
 language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
-comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
@@ -526,7 +546,7 @@ grant execute on function public.organization_makers to authenticated;
 
 create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
-comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+comment on function public.override_check is 'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
 grant execute on function public.override_check to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
@@ -578,6 +598,11 @@ create function public.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.preview_variables(p_org, p_path);\nend\n';
 comment on function public.preview_variables is 'The variables that the next job of a module or group would have: value, path and version of each, the last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
+
+create function public.prove_sign_in_domain(p_org uuid, p_domain text, p_texts text[]) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.prove_sign_in_domain(p_org, p_domain, p_texts);\nend\n';
+comment on function public.prove_sign_in_domain is 'Notes what DNS says about a domain; with its proof among the texts, the domain is proved. Edge functions only.';
+grant execute on function public.prove_sign_in_domain to service_role;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.publish_release(p_spec);\nend\n';
@@ -663,6 +688,16 @@ create function public.remove_shared_worker(p_name text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_shared_worker(p_name);\nend\n';
 comment on function public.remove_shared_worker is 'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
+
+create function public.remove_sign_in_domain(p_org uuid, p_domain text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_sign_in_domain(p_org, p_domain);\nend\n';
+comment on function public.remove_sign_in_domain is 'Removes a domain: the provider signs nobody in with its addresses any more. Owners.';
+grant execute on function public.remove_sign_in_domain to authenticated;
+
+create function public.remove_sign_in_provider(p_org uuid) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_sign_in_provider(p_org);\nend\n';
+comment on function public.remove_sign_in_provider is 'Removes the identity provider with its domains and everybody''s identity there. Members stay, and sign in with a password; teams lose whom a claim put there. Owners.';
+grant execute on function public.remove_sign_in_provider to authenticated;
 
 create function public.remove_variable(p_variable bigint) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.remove_variable(p_variable);\nend\n';
@@ -854,6 +889,21 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.set_shared_
 comment on function public.set_shared_worker is 'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
+create function public.set_sign_in_provider(p_org uuid, p_name text, p_issuer text, p_client_id text, p_secret_hint text default null::text, p_claim text default 'groups'::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_sign_in_provider(p_org, p_name, p_issuer, p_client_id, p_secret_hint, p_claim);\nend\n';
+comment on function public.set_sign_in_provider is 'Names the identity provider of an organisation, or changes all but its issuer. The edge function sign-in gives the secret to Auth. Owners.';
+grant execute on function public.set_sign_in_provider to authenticated;
+
+create function public.set_sign_in_rules(p_org uuid, p_default_role public.member_role, p_is_only boolean, p_break_glass uuid, p_hours integer default 24) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_sign_in_rules(p_org, p_default_role, p_is_only, p_break_glass, p_hours);\nend\n';
+comment on function public.set_sign_in_rules is 'How members enter: any way, or through the provider only, but for one owner; the role of a new member in no mapped group (null: none); and for how many hours the provider''s word counts. Owners.';
+grant execute on function public.set_sign_in_rules to authenticated;
+
+create function public.set_team_claim(p_team uuid, p_claim text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.set_team_claim(p_team, p_claim);\nend\n';
+comment on function public.set_team_claim is 'Fills a team by a group at the identity provider, from everybody''s next sign-in on; without one it is filled by hand alone. Owners.';
+grant execute on function public.set_team_claim to authenticated;
+
 create function public.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_team_member(p_team, p_user, p_is_member);\nend\n';
 comment on function public.set_team_member is 'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
@@ -873,6 +923,16 @@ create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) re
 language plpgsql set search_path = '' as e'\nbegin\n  return private.set_worker_disabled(p_worker, p_disabled);\nend\n';
 comment on function public.set_worker_disabled is 'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
 grant execute on function public.set_worker_disabled to authenticated;
+
+create function public.sign_in_provider_of(p_email text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.sign_in_provider_of(p_email);\nend\n';
+comment on function public.sign_in_provider_of is 'The identity provider that speaks for an address {provider, name, is_only}, whether or not there is an account. Edge functions only.';
+grant execute on function public.sign_in_provider_of to service_role;
+
+create function public.sign_in_settings(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.sign_in_settings(p_org);\nend\n';
+comment on function public.sign_in_settings is 'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: the claims of the caller''s own last sign-in there}. Admins.';
+grant execute on function public.sign_in_settings to authenticated;
 
 create function public.sign_record(p_record bigint, p_key text, p_signature text) returns boolean
 language plpgsql set search_path = '' as e'\nbegin\n  return private.sign_record(p_record, p_key, p_signature);\nend\n';
@@ -931,7 +991,7 @@ grant execute on function public.sweep to service_role;
 
 create function public.take_device_login(p_device_hash text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.take_device_login(p_device_hash);\nend\n';
-comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one login. Edge functions only.';
+comment on function public.take_device_login is 'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id, through}; good for one login. Edge functions only.';
 grant execute on function public.take_device_login to service_role;
 
 create function public.take_terminal_login(p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text) returns jsonb
@@ -1044,8 +1104,8 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.uplo
 comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
 grant execute on function public.upload_status to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits);\nend\n';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb, p_drift_action text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits,\n    p_drift_action);\nend\n';
 comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
@@ -1141,7 +1201,7 @@ grant execute on function public.worker_outputs_get to engine, executor, worker;
 
 create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
-comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
 grant execute on function public.worker_policies to executor, worker;
 
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb

@@ -149,6 +149,7 @@ begin
   insert into private.ended_slugs (slug) values (v_org.slug);
   update public.organizations set deleted_at = now() where id = p_org;
   update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from private.sign_in_providers where org_id = p_org;
   delete from public.invitations where org_id = p_org;
   delete from public.memberships where org_id = p_org;
   return to_jsonb(v_org);
@@ -165,8 +166,9 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
       m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
-        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
-        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
+        from private.bindings_of(o.id, private.caller_id()) as b
+        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
       order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
@@ -190,7 +192,7 @@ begin
 end;
 $$;
 comment on function private.open_organization is
-  'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+  'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.
@@ -339,9 +341,15 @@ begin
 end;
 $$;
 
--- Refuses to leave an organisation without an owner.
+-- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
 create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
+  if exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
+    select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'))
+  then
+    perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
+      'Choose another owner for that under Settings → Sign-in first.');
+  end if;
   if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
     perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
   end if;
@@ -359,7 +367,7 @@ begin
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need('member.manage', p_org);
   perform private.need_verbs_of(p_org, least(v_member.role, p_role)::pg_catalog.text);
-  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
+  update public.memberships set role = p_role, is_claimed = false where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
     jsonb_build_object('from', v_member.role, 'to', p_role));

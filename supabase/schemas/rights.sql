@@ -36,12 +36,16 @@ create table public.teams (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  claim text check (length(claim) between 1 and 255),
   created_at timestamptz not null default now()
 );
+create unique index teams_claim_idx on public.teams (org_id, claim);
 create unique index teams_name_idx on public.teams (org_id, lower(name));
 alter table public.teams enable row level security;
 grant select on public.teams to authenticated, service_role;
 comment on table public.teams is 'Groups of members that get roles together.';
+comment on column public.teams.claim is
+  'The group at the organisation''s identity provider whose people are in it; null: members are put in by hand.';
 create trigger wake after insert or update or delete on public.teams
   for each row execute function private.wake_for_row();
 
@@ -51,6 +55,7 @@ create table public.team_members (
   org_id uuid not null,
   user_id uuid not null,
   added_at timestamptz not null default now(),
+  is_claimed boolean not null default false,
   primary key (team_id, user_id),
   foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
 );
@@ -58,6 +63,8 @@ create index team_members_user_id_idx on public.team_members (org_id, user_id);
 alter table public.team_members enable row level security;
 grant select on public.team_members to authenticated, service_role;
 comment on table public.team_members is 'Which member is in which team.';
+comment on column public.team_members.is_claimed is
+  'Whether a claim of the identity provider did it; it counts while the provider has confirmed the person lately.';
 create trigger wake after insert or update or delete on public.team_members
   for each row execute function private.wake_for_row();
 
@@ -98,12 +105,14 @@ language sql stable set search_path = '' as $$
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
 $$;
 
--- The bindings of a member or a service account, and those of the member's teams.
+-- The bindings of a member or a service account, and those of the member's teams. Teams by
+-- claim count while the provider has confirmed the person lately.
 create function private.bindings_of(p_org uuid, p_subject uuid) returns setof public.role_bindings
 language sql stable set search_path = '' as $$
   select b.* from public.role_bindings as b
   where b.org_id = p_org and (p_subject in (b.user_id, b.account_id) or b.team_id in (
-    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject))
+    select t.team_id from public.team_members as t where t.org_id = p_org and t.user_id = p_subject
+      and (not t.is_claimed or private.is_confirmed(p_org, p_subject))))
 $$;
 
 -- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
@@ -124,6 +133,7 @@ declare
 begin
   return query select m.org_id from public.memberships as m
   where m.user_id = private.caller_id() and private.is_proved() and private.token_allows(p_verb)
+    and private.is_admitted(m.org_id)
     and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
   if not found then
     return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
@@ -140,6 +150,7 @@ begin
   return query select b.org_id || ':' || b.path from (
     select m.org_id, m.user_id as id from public.memberships as m
     where m.user_id = private.caller_id() and m.role > 'viewer' and private.is_proved()
+      and private.is_admitted(m.org_id)
     union all
     select a.org_id, a.id from private.acting_account() as a where private.role_of(a) > 'viewer') as g
   cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
@@ -279,7 +290,7 @@ end;
 $$;
 
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
--- they count: whoever gives a role, or changes how an account signs in, may act with it.
+-- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
 returns void
 language plpgsql stable set search_path = '' as $$
@@ -503,7 +514,7 @@ begin
     perform private.need_to_grant(v_team.org_id, b.path, private.verbs_of(v_team.org_id, b.role))
     from public.role_bindings as b where b.team_id = p_team;
     insert into public.team_members (team_id, org_id, user_id) values (p_team, v_team.org_id, p_user)
-    on conflict do nothing;
+    on conflict (team_id, user_id) do update set is_claimed = false;
   else
     delete from public.team_members where team_id = p_team and user_id = p_user;
   end if;
@@ -612,8 +623,13 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_role public.member_role := private.my_role(p_org);
 begin
-  -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
   if v_role is null then
+    perform private.fail('RY403', format('%s is entered through %s only.', o.name, p.name),
+      format('Sign out, and sign in with %s.', p.name))
+    from public.memberships as m join public.organizations as o on o.id = m.org_id
+    join private.sign_in_providers as p on p.org_id = m.org_id
+    where m.org_id = p_org and m.user_id = private.caller_id() and private.is_proved();
+    -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
     perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
       'Check that you are signed in with the right account.');
   end if;

@@ -14,7 +14,8 @@ create table private.device_logins (
   decided_by uuid,
   is_confirmed boolean,
   callback jsonb,
-  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin'))
+  role text check (role in ('viewer', 'planner', 'approver', 'operator', 'admin')),
+  through text
 );
 create index device_logins_expires_at_idx on private.device_logins (expires_at);
 alter table private.device_logins enable row level security;
@@ -26,6 +27,8 @@ comment on column private.device_logins.is_confirmed is 'What they said; null un
 comment on column private.device_logins.callback is
   'Of `tofu login`: {redirect_uri, challenge, state}. It gets a personal token for the code that its browser brings.';
 comment on column private.device_logins.role is 'At most what this role may do is what that token may.';
+comment on column private.device_logins.through is
+  'The identity provider through which the person who confirmed it had signed in: the program''s session counts alike.';
 
 create function private.start_device_login(
   p_device_hash text, p_user_code text, p_program text, p_address text default '', p_callback jsonb default null
@@ -129,6 +132,7 @@ begin
     return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id(), role = p_role,
+    through = (select p.provider from private.sign_in_providers as p where private.entered_through(p.provider)),
     device_hash = case when callback is null then device_hash
       else encode(sha256(convert_to(v_code, 'UTF8')), 'hex') end
   where device_hash = v_login.device_hash;
@@ -160,13 +164,21 @@ begin
   -- It is valid for one login.
   delete from private.device_logins where device_hash = p_device_hash;
   return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
-    'user_id', case when v_login.is_confirmed then v_login.decided_by end);
+    'user_id', case when v_login.is_confirmed then v_login.decided_by end, 'through', v_login.through);
 end;
 $$;
 comment on function private.take_device_login is
-  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one '
-  'login. Edge functions only.';
+  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id, through}; good for '
+  'one login. Edge functions only.';
 grant execute on function private.take_device_login to service_role;
+
+create function private.note_session_origin(p_session uuid, p_provider text) returns void
+language sql security definer set search_path = '' as $$
+  insert into private.session_origins (session_id, provider) values (p_session, p_provider)
+$$;
+comment on function private.note_session_origin is
+  'Notes that the session of a program was confirmed in one through this identity provider. Edge functions only.';
+grant execute on function private.note_session_origin to service_role;
 
 -- ## personal tokens
 -- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges

@@ -154,6 +154,7 @@ create table public.memberships (
   email text not null,
   role public.member_role not null,
   created_at timestamptz not null default now(),
+  is_claimed boolean not null default false,
   primary key (org_id, user_id)
 );
 create index memberships_user_id_idx on public.memberships (user_id);
@@ -161,6 +162,8 @@ alter table public.memberships enable row level security;
 grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
 comment on column public.memberships.email is 'The person''s email address when they joined.';
+comment on column public.memberships.is_claimed is
+  'Whether signing in at the provider made the person a member; with the last mapped group such a guest leaves.';
 create trigger wake after insert or update
   or delete on public.memberships for each row execute function private.wake_for_row();
 
@@ -409,13 +412,117 @@ begin
 end;
 $$;
 
+-- ## how members sign in
+create table private.sign_in_providers (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  provider text not null unique check (provider ~ '^(custom|sso):[a-z0-9:-]{1,60}$'),
+  name text not null check (length(name) >= 1 and length(name) <= 60 and name = trim(name)),
+  issuer text not null check (issuer ~ '^https?://' and length(issuer) <= 500),
+  client_id text not null check (length(client_id) between 1 and 500),
+  secret_hint text not null default '' check (length(secret_hint) <= 4),
+  secret_set_at timestamptz,
+  claim text not null default 'groups' check (claim ~ '^[A-Za-z0-9_:./-]{1,200}$'),
+  default_role public.member_role check (default_role not in ('owner', 'admin')),
+  is_only boolean not null default false,
+  break_glass uuid,
+  hours integer not null default 24 check (hours between 1 and 720),
+  created_at timestamptz not null default now(),
+  check (not is_only or break_glass is not null)
+);
+alter table private.sign_in_providers enable row level security;
+comment on table private.sign_in_providers is
+  'The identity provider of an organisation; its secret is at Auth alone.';
+comment on column private.sign_in_providers.provider is
+  'As Auth names it: custom:<organisation>; sso:<id> where an operator joined a SAML provider.';
+comment on column private.sign_in_providers.issuer is 'As its discovery document names it.';
+comment on column private.sign_in_providers.client_id is 'What the provider calls Runyard.';
+comment on column private.sign_in_providers.secret_set_at is 'When its present secret was given to Auth.';
+comment on column private.sign_in_providers.claim is 'The claim that lists a person''s groups.';
+comment on column private.sign_in_providers.default_role is
+  'The role of a new member in no mapped group; null: such a person does not become one.';
+comment on column private.sign_in_providers.is_only is 'Whether members enter through it alone.';
+comment on column private.sign_in_providers.break_glass is 'The owner whose password still counts then.';
+comment on column private.sign_in_providers.hours is
+  'How long rights by claim, and entering through it, count after the provider confirmed the person.';
+
+-- Written by a trigger on the identities of Auth.
+create table private.sign_in_confirmations (
+  org_id uuid not null references private.sign_in_providers (org_id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  confirmed_at timestamptz,
+  primary key (org_id, user_id)
+);
+create index sign_in_confirmations_user_id_idx on private.sign_in_confirmations (user_id);
+alter table private.sign_in_confirmations enable row level security;
+comment on table private.sign_in_confirmations is 'When an organisation''s provider last confirmed a person.';
+comment on column private.sign_in_confirmations.confirmed_at is 'Null: it refused.';
+
+create table private.session_origins (
+  session_id uuid primary key references auth.sessions (id) on delete cascade,
+  provider text not null
+);
+alter table private.session_origins enable row level security;
+comment on table private.session_origins is
+  'Sessions of programs that somebody confirmed in a session through a provider: they count like that one.';
+
+-- Whether the organisation's provider confirmed this person lately.
+create function private.is_confirmed(p_org uuid, p_user uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.sign_in_confirmations as c
+    join private.sign_in_providers as p on p.org_id = c.org_id
+    where c.org_id = p_org and c.user_id = p_user and c.confirmed_at > now() - make_interval(hours => p.hours));
+end;
+$$;
+
+-- Whether the caller's session was opened at this provider. Auth's token shows that a provider opened it, not which
+-- one: so it does not count for somebody who has identities of others, too.
+create function private.entered_through(p_provider text) returns boolean
+language plpgsql stable set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if exists (select from private.session_origins as o where o.session_id::pg_catalog.text = v_claims ->> 'session_id'
+      and o.provider = p_provider) then
+    return true;
+  end if;
+  return coalesce(v_claims -> 'amr' @> case when p_provider like 'sso:%' then '[{"method": "sso/saml"}]'
+      else '[{"method": "oauth"}]' end::pg_catalog.jsonb, false)
+    and private.has_identity((v_claims ->> 'sub')::pg_catalog.uuid, p_provider);
+end;
+$$;
+
+-- Whether a person has an identity at this provider, and at no other but Auth itself.
+create function private.has_identity(p_user uuid, p_provider text) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(bool_and(i.provider = p_provider), false) from auth.identities as i
+  where i.user_id = p_user and i.provider not in ('email', 'phone')
+$$;
+
+-- Whether the caller may enter this organisation the way they signed in. Where its provider alone counts, a session
+-- must have been opened there; a personal token and a comment only need its owner to be confirmed.
+create function private.is_admitted(p_org uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+declare
+  v_only private.sign_in_providers;
+begin
+  select * into v_only from private.sign_in_providers where org_id = p_org and is_only;
+  if v_only.org_id is null or private.is_account() or v_only.break_glass = private.caller_id() then
+    return true;
+  end if;
+  return private.is_confirmed(p_org, private.caller_id())
+    and (private.jwt() ?| array['personal_token', 'delegation'] or private.entered_through(v_only.provider));
+end;
+$$;
+
 -- The role of the caller's membership or service account in an organisation; null for one who has none.
 create function private.my_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
   v_role public.member_role;
 begin
-  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
+  select m.role into v_role from public.memberships as m
+  where m.org_id = p_org and m.user_id = private.caller_id() and private.is_admitted(p_org);
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;

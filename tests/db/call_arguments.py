@@ -11,6 +11,7 @@ RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "addr
 REPOSITORY = {"provider": "gitea", "url": "https://git.example.com/a/b", "webhook_secret": SEALED}
 PULL = {"number": 1, "base": "main", "head_commit": "a" * 40, "is_fork": False, "is_draft": True, "is_open": True}
 PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
+POLICY = {"name": "rules", "level": "advisory", "files": {"rules.rego": "package rules"}}
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
@@ -25,7 +26,17 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
+    "attach_policy": {"p_path": "a", "p_spec": {**POLICY, "name": "new"}},
+    "override_check": {"p_reason": "x"},
     "create_team": {"p_name": "new"},
+    "set_sign_in_provider": {"p_name": "ID", "p_issuer": "https://id.example.com", "p_client_id": "x"},
+    "set_sign_in_rules": {"p_default_role": "viewer", "p_is_only": False, "p_break_glass": None},
+    "add_sign_in_domain": {"p_domain": "example.net"},
+    "remove_sign_in_domain": {"p_domain": "example.net"},
+    "prove_sign_in_domain": {"p_domain": "example.net", "p_texts": "{}"},
+    "set_team_claim": {"p_claim": "sre"},
+    "sign_in_provider_of": {"p_email": "a@example.net"},
+    "note_session_origin": {"p_session": "00000000-0000-4000-8000-000000000000", "p_provider": "custom:x"},
     "delete_role": {"p_name": "unused"},
     "explain_access": {"p_path": "a", "p_verb": "job.plan"},
     "grant_role": {"p_path": "a", "p_role": "viewer", "p_kind": "team", "p_subject": "p_team"},
@@ -35,6 +46,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_role": {"p_name": "new", "p_verbs": "{job.plan}"},
     "set_team_member": {"p_is_member": True},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
+    "attach_policy": {"p_path": "a", "p_spec": {"name": "n", "level": "advisory", "files": {"a.rego": ""}}},
+    "override_check": {"p_reason": "x"},
+    "worker_record_checks": {"p_checks": []},
     "cancel_job": {},
     "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},

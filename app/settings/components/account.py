@@ -57,6 +57,14 @@ def account() -> rx.Component:
             rx.el.span("Changing it ends every other session.", class_name="mut"),
             _button("Change", "password", aria_label="Change password"),
         ),
+        rx.cond(
+            State.provider != "",
+            line(
+                "Company account",
+                rx.el.span(State.provider, " signs your address in; the password ends then.", class_name="mut"),
+                small_button("Join ", State.provider, type="button", custom_attrs={"data-join": ""}),
+            ),
+        ),
         two_step_lines(State.is_loading),
     )
     return page(

@@ -23,12 +23,22 @@ class AccountState(LivePage, rx.State):
 
     asking: str = ""
     error: str = ""
+    provider: str = ""
 
     async def _prepare(self, session: BrowserSession) -> None:
         self.asking = self.error = ""
+        self.provider = await self._provider_of(session)
         await (await self.get_state(TwoStepsState))._load(session)
         await (await self.get_state(SessionsState))._load()
         await (await self.get_state(PersonalTokensState))._load()
+
+    async def _provider_of(self, session: BrowserSession) -> str:
+        """Return the name of the provider that speaks for the viewer's address; without an answer there is none to offer."""
+        try:
+            found = await runtime().authorized.invoke(session, "sign-in", {"email": session.email})
+        except AppError:
+            return ""
+        return str(found.get("name") or "")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         """Nothing on it changes without the user."""

@@ -98,3 +98,66 @@ alter table auth.mfa_amr_claims enable row level security;
 alter table auth.runyard_outbox owner to supabase_auth_admin;
 alter table auth.runyard_outbox enable row level security;
 grant all on auth.mfa_amr_claims to postgres, dashboard_user;
+
+-- Custom providers, as GoTrue keeps them, without what serves OAuth2 alone.
+create table if not exists auth.custom_oauth_providers (
+  id uuid primary key,
+  provider_type text not null,
+  identifier text not null unique,
+  name text not null,
+  client_id text not null,
+  client_secret text not null,
+  acceptable_client_ids text[] not null default '{}',
+  scopes text[] not null default '{}',
+  pkce_enabled boolean not null default true,
+  attribute_mapping jsonb not null default '{}',
+  authorization_params jsonb not null default '{}',
+  enabled boolean not null default true,
+  email_optional boolean not null default false,
+  issuer text,
+  discovery_url text,
+  skip_nonce_check boolean not null default false,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  custom_claims_allowlist text[] not null default '{}'
+);
+
+-- Sign-ins at a provider that have begun: first by the hash of the state, then by that of the code that the browser brings
+-- back to the page. Each serves once.
+create table if not exists auth.runyard_provider_flows (
+  hash text primary key,
+  provider text not null,
+  redirect_to text not null,
+  code_challenge text not null,
+  user_id uuid references auth.users (id) on delete cascade,
+  refresh_token text,
+  created_at timestamptz not null default now()
+);
+
+-- The provider's refresh token for a session, sealed: with it the person's claims are read again.
+create table if not exists auth.runyard_provider_sessions (
+  session_id uuid primary key references auth.sessions (id) on delete cascade,
+  provider text not null,
+  refresh_token text not null,
+  read_at timestamptz not null default now()
+);
+alter table auth.custom_oauth_providers owner to supabase_auth_admin;
+alter table auth.custom_oauth_providers enable row level security;
+alter table auth.runyard_provider_flows owner to supabase_auth_admin;
+alter table auth.runyard_provider_flows enable row level security;
+alter table auth.runyard_provider_sessions owner to supabase_auth_admin;
+alter table auth.runyard_provider_sessions enable row level security;
+
+-- Whether an organisation decides for itself whom this provider brings in. The project's functions come later, and may be
+-- another's.
+create or replace function auth.runyard_is_organization_provider(identifier text)
+returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return pg_catalog.to_regclass('private.sign_in_providers') is not null
+    and exists (select from private.sign_in_providers as p where p.provider = identifier);
+end
+$$;
+alter function auth.runyard_is_organization_provider(text) owner to postgres;
+revoke execute on function auth.runyard_is_organization_provider(text) from public, anon, authenticated, service_role, supabase_realtime_admin;
+grant execute on function auth.runyard_is_organization_provider(text) to supabase_auth_admin;

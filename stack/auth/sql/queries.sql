@@ -243,3 +243,113 @@ update auth.sessions set aal = 'aal1', factor_id = null, updated_at = now() wher
 
 -- name: organization_of
 select auth.runyard_organization_of(%(user_id)s) as organization
+
+-- name: provider_by_identifier
+select * from auth.custom_oauth_providers where identifier = %(identifier)s
+
+-- name: list_providers
+select * from auth.custom_oauth_providers order by created_at
+
+-- name: insert_provider
+insert into auth.custom_oauth_providers (
+  id, provider_type, identifier, name, client_id, client_secret, acceptable_client_ids, scopes, pkce_enabled,
+  attribute_mapping, authorization_params, enabled, email_optional, issuer, discovery_url, skip_nonce_check,
+  custom_claims_allowlist
+)
+values (
+  %(id)s, 'oidc', %(identifier)s, %(name)s, %(client_id)s, %(client_secret)s, %(acceptable_client_ids)s, %(scopes)s,
+  %(pkce_enabled)s, %(attribute_mapping)s, %(authorization_params)s, %(enabled)s, %(email_optional)s, %(issuer)s,
+  %(discovery_url)s, %(skip_nonce_check)s, %(custom_claims_allowlist)s
+)
+on conflict (identifier) do nothing
+returning *
+
+-- name: update_provider
+update auth.custom_oauth_providers
+set
+  name = %(name)s, client_id = %(client_id)s, client_secret = %(client_secret)s,
+  acceptable_client_ids = %(acceptable_client_ids)s, scopes = %(scopes)s, pkce_enabled = %(pkce_enabled)s,
+  attribute_mapping = %(attribute_mapping)s, authorization_params = %(authorization_params)s, enabled = %(enabled)s,
+  email_optional = %(email_optional)s, issuer = %(issuer)s, discovery_url = %(discovery_url)s,
+  skip_nonce_check = %(skip_nonce_check)s, custom_claims_allowlist = %(custom_claims_allowlist)s, updated_at = now()
+where identifier = %(identifier)s
+returning *
+
+-- name: delete_provider
+delete from auth.custom_oauth_providers where identifier = %(identifier)s
+
+-- name: drop_old_flows
+delete from auth.runyard_provider_flows where created_at < now() - interval '10 minutes'
+
+-- name: insert_flow
+insert into auth.runyard_provider_flows (hash, provider, redirect_to, code_challenge, user_id, refresh_token)
+values (%(hash)s, %(provider)s, %(redirect_to)s, %(code_challenge)s, %(user_id)s, %(refresh_token)s)
+
+-- name: take_flow
+-- Only one of two who come with the same gets a row back.
+delete from auth.runyard_provider_flows
+where hash = %(hash)s and (user_id is not null) = %(is_done)s
+returning *, created_at > now() - interval '10 minutes' as is_live
+
+-- name: identity_at
+select * from auth.identities where provider = %(provider)s and provider_id = %(subject)s
+
+-- name: insert_provider_identity
+insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+values (%(subject)s, %(user_id)s, %(data)s, %(provider)s, now(), now(), now())
+
+-- name: renew_identity
+update auth.identities set identity_data = %(data)s, last_sign_in_at = now(), updated_at = now()
+where provider = %(provider)s and provider_id = %(subject)s
+
+-- name: insert_provider_user
+insert into auth.users (
+  instance_id, id, aud, role, email, email_confirmed_at, confirmation_token, recovery_token, email_change_token_new,
+  email_change, raw_app_meta_data, raw_user_meta_data, created_at, updated_at
+)
+values (
+  '00000000-0000-0000-0000-000000000000', %(id)s, 'authenticated', 'authenticated', %(email)s, now(), '', '', '', '',
+  %(app_metadata)s, %(user_metadata)s, now(), now()
+)
+on conflict (email) where is_sso_user = false do nothing
+returning *
+
+-- name: note_providers
+-- As GoTrue does: the identities of a user, by name.
+update auth.users as u
+set
+  raw_app_meta_data = coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('providers', (
+    select jsonb_agg(i.provider order by i.created_at) from auth.identities as i where i.user_id = u.id)),
+  updated_at = now()
+where u.id = %(id)s
+returning *
+
+-- name: keep_provider_session
+insert into auth.runyard_provider_sessions (session_id, provider, refresh_token)
+values (%(session_id)s, %(provider)s, %(refresh_token)s)
+
+-- name: provider_session_of
+-- The provider's session behind one of our refresh tokens, unless its claims were read a moment ago.
+select s.*, z.user_id from auth.refresh_tokens as t
+join auth.runyard_provider_sessions as s on s.session_id = t.session_id
+join auth.sessions as z on z.id = s.session_id
+where t.token = %(token)s and s.read_at < now() - interval '30 seconds'
+
+-- name: due_provider_sessions
+select s.*, z.user_id from auth.runyard_provider_sessions as s join auth.sessions as z on z.id = s.session_id
+where s.read_at < now() - make_interval(secs => %(seconds)s) order by s.read_at limit 50
+
+-- name: renew_provider_session
+update auth.runyard_provider_sessions set refresh_token = %(refresh_token)s, read_at = now()
+where session_id = %(session_id)s
+
+-- name: forget_provider_sign_in
+-- Rights that came with a claim count from the last time that the provider confirmed it.
+update auth.identities as i set last_sign_in_at = null, updated_at = now()
+from auth.sessions as s where s.id = %(session_id)s and i.user_id = s.user_id and i.provider = %(provider)s
+
+-- name: provider_session
+select * from auth.runyard_provider_sessions where session_id = %(session_id)s
+
+-- name: is_organization_provider
+select auth.runyard_is_organization_provider(%(identifier)s) as is_own

@@ -22,7 +22,8 @@ const known = new Map<string, Known>();
 const fetchStrictly: jose.FetchImplementation = async (url, options) =>
   await ask(await checkAddress(url), { headers: options.headers });
 
-async function discover(issuer: string): Promise<Keys> {
+/** Reads an issuer's discovery document, which must name this very issuer. */
+export async function discover(issuer: string): Promise<Keys> {
   const address = `${issuer.replace(/\/+$/, "")}/.well-known/openid-configuration`;
   const response = await ask(await checkAddress(address));
   const text = await response.text();

@@ -3,6 +3,7 @@
  * on the dashboard's page, and the next time the program asks it gets a login of theirs from Auth.
  */
 
+import * as jose from "jose";
 import { z } from "zod";
 import { drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
@@ -66,15 +67,23 @@ async function finish(request: Request, device: string): Promise<Response> {
     [`device:poll:${hash}`, POLLS_PER_MINUTE],
     [`device:polls:${addressOf(request)}`, POLLS_PER_ADDRESS],
   ]);
-  const taken = await call<{ status: string; user_id?: string }>("take_device_login", {
-    p_device_hash: hash,
-  });
+  const taken = await call<{ status: string; user_id?: string; through?: string }>(
+    "take_device_login",
+    {
+      p_device_hash: hash,
+    },
+  );
   if (taken.status === "pending") {
     notYet("authorization_pending", "Nobody has confirmed the code yet.", "Ask again in a moment.");
   }
   if (taken.status === "declined") notYet("access_denied", "The code was declined.", AGAIN);
   if (taken.status === "expired") notYet("expired_token", "The code has expired.", AGAIN);
-  return json(200, await sessionOf(taken.user_id!, seenAddress(request)));
+  const session = await sessionOf(taken.user_id!, seenAddress(request)) as { access_token: string };
+  if (taken.through) {
+    const { session_id } = jose.decodeJwt(session.access_token);
+    await call("note_session_origin", { p_session: session_id, p_provider: taken.through });
+  }
+  return json(200, session);
 }
 
 export const handler = serveWith(async (request) => {

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from app.project.client import Client
 from app.project.errors import Refused
 from app.project.settings import Settings
-from app.sign_in.routes import browser_address, sign_in
+from app.sign_in.addresses import browser_address
+from app.sign_in.routes import sign_in
 
 
 def request(sent: str | None) -> Request:

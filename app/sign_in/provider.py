@@ -1,0 +1,149 @@
+"""Signing in at an identity provider: there by Auth's /authorize, back here with a code, which only this browser redeems."""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote, urlencode
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from app.http.cookies import NAME, set_sid
+from app.http.origins import own_address
+from app.project.client import AuthSession
+from app.project.errors import AppError, Refused, SignedOut, Unreachable
+from app.project.runtime import Runtime
+from app.project.two_steps import NeedsCode, complete
+from app.sign_in.addresses import browser_address
+
+# What a browser that left for a provider brings back; its half-finished sign-in; words for the page.
+LEFT, HALF, SAID = "runyard_left", "runyard_half", "runyard_said"
+LEFT_SECONDS, SAID_SECONDS, MOST_WORDS = 600, 60, 300
+CODE_ASKED = "code"
+log = structlog.get_logger(__name__)
+
+
+async def find(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Return the provider that speaks for an address, the same with and without an account."""
+    try:
+        found = await _provider_of(runtime, fields)
+    except Unreachable:
+        log.info("provider_not_looked_up")
+        found = {}
+    return JSONResponse({"ok": True, "name": found.get("name", ""), "is_only": bool(found.get("is_only"))})
+
+
+async def _provider_of(runtime: Runtime, fields: dict[str, str]) -> dict[str, str]:
+    email = fields.get("email", "").strip()
+    if "@" not in email:
+        return {}
+    found: dict[str, str] = await runtime.authorized.client.invoke("", "sign-in", {"email": email})
+    return found
+
+
+async def leave(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Send the browser to the provider of an address, with a verifier that stays in its cookie."""
+    found = await _provider_of(runtime, fields)
+    if not found:
+        raise Refused("No identity provider speaks for this address.", "Sign in with your password.")
+    return _to_provider(runtime, request, found["provider"])
+
+
+async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Allow the provider of one's own domain to join this account, and go there."""
+    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
+    if session is None:
+        raise SignedOut
+    found = await runtime.authorized.rpc(session, "allow_sign_in_link")
+    return _to_provider(runtime, request, str(found["provider"]))
+
+
+def _to_provider(runtime: Runtime, request: Request, provider: str) -> Response:
+    verifier = secrets.token_urlsafe(48)
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    asked = {
+        "provider": provider,
+        "redirect_to": f"{own_address(request, runtime.settings.origins)}/auth/callback",
+        "code_challenge": challenge,
+        "code_challenge_method": "s256",
+    }
+    # The browser may reach the project by another name than this process does, as runners do.
+    response = JSONResponse({"ok": True, "go": f"{runtime.settings.runner_url}/auth/v1/authorize?{urlencode(asked)}"})
+    _keep(runtime, response, LEFT, verifier)
+    return response
+
+
+def _keep(runtime: Runtime, response: Response, name: str, value: str) -> None:
+    secure = runtime.settings.is_cookie_secure
+    response.set_cookie(name, value, max_age=LEFT_SECONDS, httponly=True, samesite="lax", secure=secure, path="/auth")
+
+
+def callback(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
+    """Redeem what Auth sends the browser back with; the sign-in page shows what is wrong."""
+
+    async def arrive(request: Request) -> Response:
+        verifier = request.cookies.get(LEFT, "")
+        try:
+            response = await _redeem(runtime, request, verifier)
+        except NeedsCode as error:
+            response = _say(runtime, CODE_ASKED)
+            _keep(runtime, response, HALF, error.auth.refresh_token)
+        except AppError as error:
+            response = _say(runtime, f"{error.message} {error.hint}".strip())
+        response.delete_cookie(LEFT, path="/auth")
+        return response
+
+    return arrive
+
+
+async def _redeem(runtime: Runtime, request: Request, verifier: str) -> Response:
+    if not verifier:
+        # Somebody else's link: it must sign nobody in, and its words are not ours.
+        raise Refused("This sign-in was not begun in this browser, or took too long.", "Begin it again.")
+    code = request.query_params.get("code", "")
+    if not code:
+        said = request.query_params.get("error_description", "")[:MOST_WORDS]
+        raise Refused(said or "The provider did not sign you in.", "" if said else "Begin it again.")
+    body = {"auth_code": code, "code_verifier": verifier}
+    client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
+    said_by_auth = await client.ask_auth("POST", "token?grant_type=pkce", "", body, address)
+    return await _enter(runtime, request, AuthSession.model_validate(said_by_auth), address)
+
+
+async def _enter(runtime: Runtime, request: Request, auth: AuthSession, address: str) -> Response:
+    session = await runtime.authorized.open(auth, request.headers.get("user-agent", ""), address)
+    response = RedirectResponse("/dashboard/runners", 303)
+    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    return response
+
+
+def _say(runtime: Runtime, words: str) -> Response:
+    """Show words on the sign-in page: a script reads them once, as text."""
+    log.info("provider_sign_in_refused", words=words)
+    response = RedirectResponse("/login", 303)
+    secure = runtime.settings.is_cookie_secure
+    response.set_cookie(SAID, quote(words), max_age=SAID_SECONDS, samesite="lax", secure=secure, path="/")
+    return response
+
+
+async def second(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Take the code of somebody whom the provider signed in, and whose account requires one."""
+    client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
+    try:
+        auth = await client.refresh(request.cookies.get(HALF, ""), address)
+    except Refused as error:
+        raise Refused("This sign-in took too long.", "Begin it again.") from error
+    try:
+        auth = await complete(client, auth, fields.get("code", ""), address)
+    except NeedsCode as error:
+        wrong = {"message": error.message, "hint": error.hint, "needs_code": True}
+        response = JSONResponse(wrong, status_code=400)
+        _keep(runtime, response, HALF, error.auth.refresh_token)
+        return response
+    session = await runtime.authorized.open(auth, request.headers.get("user-agent", ""), address)
+    done = JSONResponse({"ok": True})
+    set_sid(done, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    done.delete_cookie(HALF, path="/auth")
+    return done

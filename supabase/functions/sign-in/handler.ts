@@ -1,0 +1,157 @@
+/**
+ * Signing in with the company's account: which provider speaks for an address, and what an owner sets. The database
+ * decides who may; the provider's secret goes to Auth and is kept nowhere else.
+ */
+
+import { z } from "zod";
+import { callAs } from "../_shared/calling.ts";
+import { call, limit, Refusal } from "../_shared/database.ts";
+import { need, read, secretKey } from "../_shared/env.ts";
+import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { discover } from "../_shared/oidc.ts";
+
+/** In a minute. A dashboard asks for all its visitors from one address. */
+const PER_ADDRESS = 240;
+const PER_ORGANIZATION = 30;
+const DNS_SECONDS = 5;
+const PUBLIC_DNS = "https://cloudflare-dns.com/dns-query";
+
+const asked = z.strictObject({ email: z.string().min(3).max(320) });
+const proving = z.strictObject({ organization: z.uuid(), domain: z.string().min(3).max(253) });
+const removing = z.strictObject({ organization: z.uuid(), remove: z.literal(true) });
+const saving = z.strictObject({
+  organization: z.uuid(),
+  name: z.string().min(1).max(60),
+  issuer: z.url({ protocol: /^https?$/ }).max(500),
+  client_id: z.string().min(1).max(500),
+  client_secret: z.string().max(2000).default(""),
+  claim: z.string().min(1).max(200).default("groups"),
+  scopes: z.string().max(500).default("openid email profile"),
+  verified_claim: z.string().min(1).max(200).default("email_verified"),
+});
+type Saving = z.infer<typeof saving>;
+
+/** Calls a function of the database as the person who asks; a refusal is theirs to read. */
+async function asCaller(request: Request, name: string, args: Record<string, unknown>) {
+  const token = bearerOf(request);
+  if (!token) throw new Answer(401, { code: "RY401", message: "Sign in first." });
+  const { status, said } = await callAs(token, name, args);
+  if (status < 300) return said as Record<string, unknown>;
+  throw new Answer(status, said ?? { code: "RY503", message: "The database did not answer." });
+}
+
+async function auth(method: string, path: string, body?: unknown): Promise<number> {
+  const response = await fetch(`${need("SUPABASE_URL")}/auth/v1/admin/custom-providers${path}`, {
+    method,
+    headers: {
+      apikey: secretKey(),
+      authorization: `Bearer ${secretKey()}`,
+      "content-type": "application/json",
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (response.ok || response.status === 404) return response.status;
+  console.error(`custom-providers: ${response.status} ${text.slice(0, 500)}`);
+  const message = "Auth refused the provider.";
+  throw new Answer(response.status < 500 ? 400 : 503, {
+    code: "RY422",
+    message,
+    hint: text.slice(0, 300),
+  });
+}
+
+async function save(request: Request, spec: Saving): Promise<Response> {
+  await discover(spec.issuer).catch((error) => {
+    const message = "The issuer has no valid discovery document.";
+    throw new Answer(400, {
+      code: "RY422",
+      message,
+      hint: `${error instanceof Error ? error.message : error}.`,
+    });
+  });
+  const saved = await asCaller(request, "set_sign_in_provider", {
+    p_org: spec.organization,
+    p_name: spec.name,
+    p_issuer: spec.issuer,
+    p_client_id: spec.client_id,
+    p_claim: spec.claim,
+    p_secret_hint: spec.client_secret ? spec.client_secret.slice(-4) : null,
+  });
+  const identifier = String(saved.provider);
+  const provider = {
+    name: spec.name,
+    issuer: spec.issuer,
+    client_id: spec.client_id,
+    scopes: spec.scopes.split(/\s+/).filter(Boolean),
+    custom_claims_allowlist: [spec.claim, "amr", "acr"],
+    attribute_mapping: { email_verified: spec.verified_claim },
+    ...(spec.client_secret ? { client_secret: spec.client_secret } : {}),
+  };
+  if (await auth("PUT", `/${encodeURIComponent(identifier)}`, provider) === 404) {
+    await auth("POST", "", { provider_type: "oidc", identifier, ...provider });
+  }
+  return json(200, saved);
+}
+
+async function remove(request: Request, organization: string): Promise<Response> {
+  const removed = await asCaller(request, "remove_sign_in_provider", { p_org: organization });
+  await auth("DELETE", `/${encodeURIComponent(String(removed.provider))}`);
+  return json(200, removed);
+}
+
+/** The texts of a name in DNS, asked over HTTPS: hosted functions and closed networks reach no other resolver. */
+async function textsOf(name: string): Promise<string[]> {
+  const url = new URL(read("RUNYARD_DNS_URL") || PUBLIC_DNS);
+  url.searchParams.set("name", name);
+  url.searchParams.set("type", "TXT");
+  try {
+    const signal = AbortSignal.timeout(DNS_SECONDS * 1000);
+    const response = await fetch(url, { headers: { accept: "application/dns-json" }, signal });
+    const said = await response.json() as { Answer?: { type?: number; data?: string }[] };
+    const found = (said.Answer ?? []).filter((each) => each.type === 16).slice(0, 100);
+    return found.map((each) => (each.data ?? "").replace(/"\s+"/g, "").replace(/^"|"$/g, ""));
+  } catch (error) {
+    console.error(`${url.host}: ${error instanceof Error ? error.message : error}`);
+    const hint = "Try again in a moment; RUNYARD_DNS_URL names another resolver.";
+    throw new Answer(503, { code: "RY503", message: "The DNS resolver did not answer.", hint });
+  }
+}
+
+async function prove(request: Request, organization: string, domain: string): Promise<Response> {
+  const settings = await asCaller(request, "sign_in_settings", { p_org: organization });
+  const listed = (settings.domains as { domain: string; record: string }[])
+    .find((each) => each.domain === domain);
+  if (!listed) {
+    throw new Answer(404, { code: "RY404", message: "This organisation has no such domain." });
+  }
+  await limit([[`sign-in:dns:${organization}`, PER_ORGANIZATION]]);
+  try {
+    const texts = await textsOf(listed.record);
+    const args = { p_org: organization, p_domain: domain, p_texts: texts };
+    return json(200, await call<Record<string, unknown>>("prove_sign_in_domain", args));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Answer(409, { code: error.code, message: error.message, hint: error.hint });
+  }
+}
+
+async function lookUp(request: Request, email: string): Promise<Response> {
+  await limit([[`sign-in:${addressOf(request)}`, PER_ADDRESS]]);
+  return json(
+    200,
+    await call<Record<string, unknown> | null>("sign_in_provider_of", { p_email: email }) ?? {},
+  );
+}
+
+export const handler = serveWith(async (request) => {
+  const body = await readBody(request);
+  const has = (name: string) => typeof body === "object" && body !== null && name in body;
+  if (has("issuer")) return await save(request, parse(saving, body));
+  if (has("remove")) return await remove(request, parse(removing, body).organization);
+  if (has("domain")) {
+    const { organization, domain } = parse(proving, body);
+    return await prove(request, organization, domain);
+  }
+  return await lookUp(request, parse(asked, body).email);
+});

@@ -87,7 +87,7 @@ NEEDS = {
     "variable.write@a": "remove_variable set_variables",
     # Nothing but to be a member: these show what the caller may see.
     "": (
-        "fleet_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
+        "fleet_overview drift_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
         "list_runners list_schedules list_sets list_triggers list_unused_variables list_variables maintenance "
         "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link runner_facets runner_page "
         "survey terminal_workspaces worker_history"

@@ -1,4 +1,4 @@
-"""Make or update .venv, and for `test` the browser, Redis and the engine; quick when nothing changed.
+"""Make or update .venv, and for `test` the browser, Redis and the engines; quick when nothing changed.
 
 Uses the standard library only: it runs before anything is installed.
 """
@@ -20,6 +20,7 @@ PIP = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
 UV = "uv==0.13.7"
 REQUIREMENTS = {"run": "requirements.txt", "lint": "requirements-dev.txt", "test": "requirements-dev.txt"}
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ENGINES = (("tofu", "OpenTofu"), ("opa", "OPA"))
 MISSING = 3
 
 
@@ -37,7 +38,8 @@ def main() -> None:
     if mode == "test":
         prepare_browser()
         prepare_redis()
-        prepare_engine()
+        for name, title in ENGINES:
+            prepare_engine(name, title)
 
 
 def check_platform() -> None:
@@ -182,11 +184,11 @@ def find_browser() -> str | None:
     return os.environ.get("RUNYARD_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def prepare_engine() -> None:
-    """Provide OpenTofu for the tests that run a real engine; the first time it may have to be built."""
-    command = [str(PYTHON), "-m", "cli", "engines", "ensure", "tofu"]
+def prepare_engine(name: str, title: str) -> None:
+    """Provide OpenTofu and OPA for the tests that run real ones; the first time they may have to be built."""
+    command = [str(PYTHON), "-m", "cli", "engines", "ensure", name]
     if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-        print("\n*** OpenTofu could not be provided: the tests that need it will be SKIPPED. ***\n", file=sys.stderr)
+        print(f"\n*** {title} could not be provided: the tests that need it will be SKIPPED. ***\n", file=sys.stderr)
 
 
 def run(command: list[str], environment: dict[str, str]) -> None:

@@ -115,7 +115,7 @@ def _read(payload: bytes, key_id: str) -> Record:
             key_id=key_id,
         )
     except (TypeError, KeyError, ValueError) as error:
-        raise BadRecord("It is signed, but it does not say what a record of a change says.") from error
+        raise BadRecord("It is signed, but it lacks parts of a record of a change.") from error
 
 
 def _named(payload: bytes) -> str:

@@ -19,7 +19,7 @@ def span(seconds: float) -> str:
 
 
 def read_time_limits(text: str) -> dict[str, int]:
-    """Read limits; what is not named is inherited. A mistake raises a ValueError that says what would do."""
+    """Read limits; what is not named is inherited. A mistake raises a ValueError with the remedy."""
     limits = {}
     for part in filter(None, re.split(r"[,\s]+", text.strip())):
         name, _, value = part.partition("=")

@@ -43,7 +43,7 @@ class Attribute(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a text counts: the unit's folder, and the file that it is in."""
+    """The place where a text counts: the unit's folder, and the file that it is in."""
 
     unit: str
     file: str
@@ -130,7 +130,7 @@ class Layout:
                 yield Place(folder, path), each
 
     def watched(self, folder: str) -> set[str]:
-        """What a unit's plan depends on beside its folder: files that it reads, its local source, its dependencies' folders."""
+        """List what a unit's plan depends on beside its folder: files that it reads, its local source, its dependencies' folders."""
         unit = self.unit(folder)
         found = {*unit.includes, *unit.reads, *unit.producers, unit.source, *self.generated.get(folder, ())}
         # A generated folder is not in the repository: its stack and its source are.
@@ -261,7 +261,7 @@ def read_layout(top: Path) -> Layout:
 
 
 def input_name(dependency: str, output: str) -> str:
-    """The input of a module that stands for an output of a unit's dependency."""
+    """The input of a module that is an output of a unit's dependency."""
     return f"{dependency}:{output}"
 
 
@@ -317,13 +317,13 @@ def _scan(text: str, place: int = 0) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _value_end(text: str, place: int) -> int:
-    """Where an attribute's value ends: with its line, unless a group is open."""
+    """Return where an attribute's value ends: with its line, unless a group is open."""
     ends = (begin for sign, begin, _, depth in _scan(text, place) if depth < 0 or (sign == "\n" and depth == 0))
     return next(ends, len(text))
 
 
 def _group_end(text: str, place: int) -> int:
-    """Where the group ends that is open at a place."""
+    """Return where the group ends that is open at a place."""
     return next((end for _, _, end, depth in _scan(text, place) if depth < 0), len(text))
 
 

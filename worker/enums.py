@@ -71,6 +71,10 @@ class EngineName(StrEnum):
     TERRAGRUNT = "terragrunt"
 
 
+# Evaluates policy sets; it is found where engines are.
+OPA = "opa"
+
+
 class SourceKind(StrEnum):
     """The origin of a module's files."""
 

@@ -204,7 +204,7 @@ class SessionState(Sparing, rx.State):
         if org_id not in {org["id"] for org in self.orgs}:
             return None
         # A full load: nothing of the other organisation may stay in this tab's states.
-        return rx.call_script(f"window.location.assign('/o/{org_id}/runners')")
+        return rx.call_script(f"window.location.assign('/dashboard/runners?org={org_id}')")
 
 
 def may(*verbs: str) -> Any:

@@ -9,6 +9,7 @@ from app.frame.not_found import absent
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
+from app.jobs.components.checks import checks_panel
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.given import given_variables
 from app.jobs.components.header import job_facts, job_head
@@ -95,7 +96,7 @@ def _why(on_enable: Enable) -> rx.Component:
 
 
 def _plan() -> rx.Component:
-    """The plan, above the log before, during and after the apply: it has one place."""
+    """The checks and the plan, above the log before, during and after the apply: it has one place."""
     panel = plan_panel(
         JobState.plan,
         JobState.more_resources,
@@ -107,7 +108,7 @@ def _plan() -> rx.Component:
         (JobState.kind, JobState.choose_kind),
         "/api/jobs/" + View["id"].to_string() + "/plan.json",
     )
-    return rx.cond(JobState.plan.is_known, panel)
+    return rx.fragment(checks_panel(), rx.cond(JobState.plan.is_known, panel))
 
 
 def _job(on_enable: Enable) -> rx.Component:

@@ -1,6 +1,6 @@
 """The addresses of before, /dashboard/jobs/7, lead on to those that name an organisation."""
 
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlunsplit
 
 import reflex as rx
 
@@ -26,10 +26,11 @@ class LeadOnState(LivePage, rx.State):
     async def _open(self) -> rx.event.EventSpec:
         who, url = await self._who(), self.router.url
         await who._begin()
-        query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"})
+        query = urlencode({name: text for name, text in url.query_parameters.items() if name != "org"}, safe="/")
         old = url.path.rstrip("/")
         path = within(who.org_slug, MOVED.get(old, old))
-        return rx.redirect(path + (f"?{query}" if query else ""), replace=True)
+        # A link to a line of a log has it after the #.
+        return rx.redirect(urlunsplit(("", "", path, query, url.fragment)), replace=True)
 
 
 def lead_on() -> rx.Component:

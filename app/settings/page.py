@@ -7,6 +7,7 @@ from app.settings.components.cloud_identities import identities
 from app.settings.components.job_identities import job_identities
 from app.settings.components.members import members
 from app.settings.components.organisation import organisation
+from app.settings.components.policies import policies
 from app.settings.components.roles import roles
 from app.settings.components.service_accounts import accounts
 from app.settings.components.settings_page import HOME
@@ -18,6 +19,7 @@ from app.settings.state.cloud_identities import IdentitiesState
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
+from app.settings.state.policies import PoliciesState
 from app.settings.state.roles import RolesState
 from app.settings.state.service_accounts import AccountsState
 from app.settings.state.sign_in import SignInState
@@ -30,6 +32,7 @@ ROUTES = (
     Route(f"{HOME}/members", "Members", members, MembersState.load),
     Route(f"{HOME}/roles", "Roles", roles, RolesState.load),
     Route(f"{HOME}/sign-in", "Sign-in", sign_in, SignInState.load),
+    Route(f"{HOME}/policies", "Policies", policies, PoliciesState.load),
     Route(f"{HOME}/job-identities", "Job identities", job_identities, JobIdentitiesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),

@@ -17,6 +17,7 @@ from benchmarks.database import (
     peers,
     queue,
     variables,
+    visibility,
     wide,
     writes,
 )
@@ -36,6 +37,7 @@ GROUPS: dict[str, Callable[[Bench, Sizes, Report], None]] = {
     "pages": pages.measure,
     "history": history.measure,
     "variables": variables.measure,
+    "visibility": visibility.measure,
     "wide": wide.measure,
 }
 

@@ -42,7 +42,10 @@ def chosen(name: str) -> list[Engine]:
 @app.command("ensure")
 def ensure_command(
     name: Annotated[
-        str, Argument(help="tofu, terraform, pulumi, pulumi-language-yaml or all; tofu@1.9.1 for another version")
+        str,
+        Argument(
+            help="tofu, terraform, terragrunt, pulumi, pulumi-language-yaml or all; tofu@1.9.1 for another version"
+        ),
     ],
     *,
     background: Annotated[bool, Option("--background", help="Return at once.")] = False,

@@ -18,6 +18,10 @@ APPLY_HELP = (
     "How modules below apply plans of their repository: after-merge, before-merge, merge-queue, never or inherit."
 )
 
+DRIFT_HELP = (
+    "What is done about drift: tell, plan (and wait), apply (if only drifted resources are touched), accept or inherit."
+)
+
 
 @command(app, "list", page="Modules")
 def list_groups(here: Here) -> None:
@@ -25,7 +29,7 @@ def list_groups(here: Here) -> None:
     rows = here.api.all_rows("groups", org_id=f"eq.{here.org.id}", order="path")
     here.printer.rows(
         with_variables(here.org, rows),
-        ("path", "description", "env", "hooks", "git_apply", "time_limits"),
+        ("path", "description", "env", "hooks", "git_apply", "time_limits", "drift_action"),
         "No groups.",
     )
 
@@ -41,6 +45,7 @@ def set_group(
     hooks: Annotated[str | None, Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
     apply: Annotated[str | None, Option("--apply", help=APPLY_HELP)] = None,
     time_limits: TimeLimits = None,
+    drift: Annotated[str | None, Option("--drift", help=DRIFT_HELP)] = None,
 ) -> None:
     """Create a group, with those above it, or change it."""
     here.do(
@@ -53,7 +58,15 @@ def set_group(
         hooks=from_json(hooks, "--hooks") if hooks else None,
         git_apply=apply.replace("-", "_") if apply else None,
         time_limits=limits_of(time_limits),
+        drift_action=drift,
     )
+
+
+@command(app, "drifted", calls=("drift_overview",), page="Modules → with drift")
+def drifted(here: Here, path: Annotated[str, Argument(metavar="PATH", help="All groups without.")] = "") -> None:
+    """List the groups with drift: how many modules and resources, since when, what is done about it, which channels know."""
+    rows = here.api.call("drift_overview", org=here.org.id, path=path.strip("/"))
+    here.printer.rows(rows, ("path", "modules", "resources", "since", "action", "told"), "No drift is known.")
 
 
 @command(app, "delete", calls=("delete_group",), page="Modules → Group → Delete")

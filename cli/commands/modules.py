@@ -39,7 +39,7 @@ READERS = "Module → Output access"
 COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status", "drift_since")
 SHOWN = (
     "path", "description", "engine", "engine_version", "source_kind", "source", "inputs", "env", "labels", "hooks", "approvals_required",
-    "auto_apply", "time_limits", "runner_instance_name", "pinned_worker_id", "created_at", "updated_at", "id",
+    "auto_apply", "time_limits", "drift_ignores", "runner_instance_name", "pinned_worker_id", "created_at", "updated_at", "id",
 )  # fmt: skip
 
 

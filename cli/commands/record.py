@@ -59,7 +59,7 @@ def verify_file(
         if len(records) != 1:
             check_chain(records)
     except BadRecord as error:
-        raise Refused(f"{file}: {error}", "docs/records.md says what each of these means.") from error
+        raise Refused(f"{file}: {error}", "docs/records.md explains each of these.") from error
     here.printer.result([vars(each) for each in records], lambda _: _words(records))
 
 

@@ -96,8 +96,13 @@ def create(here: Here, repository: Repository, chosen: list[Proposal]) -> list[d
 
 
 def say_next(chosen: list[Proposal]) -> None:
-    """Name the command that brings each state in."""
+    """Name the commands that add each dependency and bring each state in."""
+    paths = {each.root.folder: each.path for each in chosen}
     for each in chosen:
+        for read in each.root.reads:
+            if producer := paths.get(read["folder"]):
+                binds = "".join(f" --bind {name}={output}" for name, output in read["bindings"].items())
+                say(f"Its dependency: runyard dependencies add {each.path} {producer}{binds}")
         if each.root.engine == "pulumi":
             say(f"Its state: pulumi stack export | runyard state push {each.path} -")
         elif each.root.backend:

@@ -13,7 +13,7 @@ from cli.errors import CommandError, Missing
 FIELDS = frozenset({
     "description", "source_kind", "source", "engine", "engine_version", "inputs", "env", "extra_files", "hooks", "labels",
     "runner_instance_name", "pinned_worker_id", "approvals_required", "approval_timeout_seconds", "auto_apply",
-    "can_apply_uploads", "is_temporary", "backend", "time_limits",
+    "can_apply_uploads", "is_temporary", "backend", "time_limits", "drift_ignores",
 })  # fmt: skip
 PINNED, RUNNER = "pinned_worker_id", "pinned_runner"
 # The value of a field that nobody set; a file always contains the first three.

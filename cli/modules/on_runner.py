@@ -44,6 +44,6 @@ def _source(place: str, ref: str | None, group: str) -> dict[str, Any]:
 def _proposal(number: int, root: dict[str, Any]) -> Proposal:
     read = Root(
         root["folder"], root["engine"], root["backend"], root["required_version"], workspaces=tuple(root["workspaces"]),
-        problem=root["problem"],
+        problem=root["problem"], reads=tuple(root.get("reads") or ()),
     )  # fmt: skip
     return Proposal(number, read, root["path"], TAKEN if root["module_id"] else read.problem)

@@ -1,16 +1,15 @@
 """The live postgres_changes subscriptions, and what must hold before one is accepted."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
-from stack.realtime.bindings import Binding, parse_binding
+from stack.realtime.bindings import ANY, Binding, parse_binding
 from stack.realtime.catalog import read_table, read_view
-from stack.realtime.conditions import Condition, compile_condition
 from stack.realtime.errors import BindingRefused
 from stack.realtime.joins import binding_id
 from stack.realtime.queries import QUERIES
@@ -18,24 +17,28 @@ from stack.realtime.rooms import Member
 from stack.realtime.tokens import RealtimeCaller
 
 MAX_BINDINGS = 100
+# Types whose values are equal when their texts are.
+EQUAL_AS_TEXT = frozenset(
+    {"int2", "int4", "int8", "oid", "uuid", "bool", "text", "varchar", "date", "timestamp", "timestamptz"}
+)
 PublishedTables = tuple[tuple[str, str, int], ...]
 
 
 @dataclass(eq=False, slots=True)
 class Subscription:
-    """One accepted binding of a member; `conditions` are by table, as wildcards cover several."""
+    """One accepted binding of a member; `operand` is its filter's value as the database writes it."""
 
     member: Member
     id: int
     binding: Binding
     identity: RealtimeCaller
-    conditions: dict[tuple[str, str], tuple[Condition, ...]] = field(default_factory=dict)
+    operand: str = ""
 
-    def wants(self, schema: str, table: str, event: str) -> bool:
-        """Whether the table and the event are meant, filters aside."""
-        if self.binding.event not in ("*", event) or not self.binding.covers(schema, table):
+    def wants(self, event: str, row: Mapping[str, str | None]) -> bool:
+        """Whether a change of the table is meant; a column that is absent or null equals nothing."""
+        if self.binding.event not in (ANY, event):
             return False
-        return not self.binding.filters or (schema, table) in self.conditions
+        return self.binding.filter is None or row.get(self.binding.filter[0]) == self.operand
 
 
 class Subscriptions:
@@ -65,7 +68,7 @@ class Subscriptions:
         """Subscriptions that mean a table, whatever the event; remembered until one comes or goes."""
         key = (schema, table)
         if key not in self._by_table:
-            self._by_table[key] = [item for item in self._all() if item.binding.covers(schema, table)]
+            self._by_table[key] = [item for item in self._all() if (item.binding.schema, item.binding.table) == key]
         return self._by_table[key]
 
     def _all(self) -> Iterator[Subscription]:
@@ -94,15 +97,15 @@ async def accept_all(
 
 async def _accept(connection: AsyncConnection, subscription: Subscription, published: PublishedTables) -> Subscription:
     binding = subscription.binding
-    tables = [item for item in published if binding.covers(item[0], item[1])]
-    if not tables:
+    oids = [oid for schema, name, oid in published if (schema, name) == (binding.schema, binding.table)]
+    if not oids:
         raise BindingRefused(
             "Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given"
             f" connect parameters: [{binding.described()}]"
         )
     try:
-        for schema, name, oid in tables if binding.filters or binding.select else []:
-            subscription.conditions[schema, name] = await _conditions(connection, subscription, schema, name, oid)
+        if binding.filter is not None:
+            subscription.operand = await _operand(connection, subscription, oids[0], *binding.filter)
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
@@ -112,20 +115,19 @@ async def _accept(connection: AsyncConnection, subscription: Subscription, publi
     return subscription
 
 
-async def _conditions(
-    connection: AsyncConnection, subscription: Subscription, schema: str, name: str, oid: int
-) -> tuple[Condition, ...]:
-    table = await read_table(connection, oid, schema, name)
-    view = await read_view(connection, oid, subscription.identity.role)
-    for column in subscription.binding.select or ():
-        if column not in view.columns:
-            raise BindingRefused(f"invalid column for select {column}")
-    conditions = []
-    for item in subscription.binding.filters:
-        if item.column not in view.columns:
-            raise BindingRefused(f"invalid column for filter {item.column}")
-        conditions.append(await compile_condition(connection, table.columns[item.column], item))
-    return tuple(conditions)
+async def _operand(connection: AsyncConnection, subscription: Subscription, oid: int, name: str, value: str) -> str:
+    """Let PostgreSQL read the filter's value as the column's type; a value it refuses raises its error."""
+    binding = subscription.binding
+    column = (await read_table(connection, oid, binding.schema, binding.table)).columns.get(name)
+    if column is None or name not in (await read_view(connection, oid, subscription.identity.role)).columns:
+        raise BindingRefused(f"invalid column for filter {name}")
+    if column.base_type not in EQUAL_AS_TEXT and not column.is_enum:
+        raise BindingRefused(f"The embedded stack does not compare values of type {column.sql_type}")
+    # By `format`, which writes a value as the stream does: a cast to text writes `true` for its `t`.
+    query = sql.SQL("select format('%%s', %s::text::{})").format(sql.SQL(column.sql_type))
+    row = await (await connection.execute(query, [value])).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _refused(binding: Binding, detail: str) -> BindingRefused:

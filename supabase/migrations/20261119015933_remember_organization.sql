@@ -19,8 +19,9 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
       m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
-        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
-        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
+        from private.bindings_of(o.id, private.caller_id()) as b
+        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
       order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
@@ -104,11 +105,11 @@ CREATE INDEX last_organizations_org_id_idx ON private.last_organizations USING b
 
 COMMENT ON FUNCTION "private"."my_organizations"() IS 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 
-COMMENT ON FUNCTION "private"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+COMMENT ON FUNCTION "private"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Members.';
 
 COMMENT ON FUNCTION "public"."my_organizations"() IS 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
 
-COMMENT ON FUNCTION "public"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+COMMENT ON FUNCTION "public"."open_organization"(uuid) IS 'Notes that this organisation is the one that the caller opened last. Members.';
 
 COMMENT ON TABLE "private"."last_organizations" IS 'Which organisation a person opened last: a new sign-in leads there.';
 

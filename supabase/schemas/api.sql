@@ -209,6 +209,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.drain_worke
 comment on function public.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
+create function public.drift_overview(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.drift_overview(p_org, p_path);\nend\n';
+comment on function public.drift_overview is 'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about it, and which channels know. Members.';
+grant execute on function public.drift_overview to authenticated;
+
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.enqueue_job(p_org, p_type, p_module, p_options);\nend\n';
 comment on function public.enqueue_job is 'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
@@ -521,7 +526,7 @@ grant execute on function public.note_session_origin to service_role;
 
 create function public.open_organization(p_org uuid) returns void
 language plpgsql set search_path = '' as e'\nbegin\n  perform private.open_organization(p_org);\nend\n';
-comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+comment on function public.open_organization is 'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function public.open_organization to authenticated;
 
 create function public.open_transactions() returns jsonb
@@ -541,7 +546,7 @@ grant execute on function public.organization_makers to authenticated;
 
 create function public.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.override_check(p_job, p_policy, p_reason);\nend\n';
-comment on function public.override_check is 'Lets a plan pass an overridable policy set that it failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
+comment on function public.override_check is 'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the requester where others have to approve. Admins.';
 grant execute on function public.override_check to authenticated;
 
 create function public.path_runners(p_org uuid, p_path text) returns jsonb
@@ -1099,8 +1104,8 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.uplo
 comment on function public.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
 grant execute on function public.upload_status to authenticated;
 
-create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb) returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits);\nend\n';
+create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text, p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb, p_git_apply text default null::text, p_time_limits jsonb default null::jsonb, p_drift_action text default null::text) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply, p_time_limits,\n    p_drift_action);\nend\n';
 comment on function public.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
 grant execute on function public.upsert_group to authenticated;
 
@@ -1196,7 +1201,7 @@ grant execute on function public.worker_outputs_get to engine, executor, worker;
 
 create function public.worker_policies(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
-comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
 grant execute on function public.worker_policies to executor, worker;
 
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb

@@ -1,5 +1,5 @@
--- Records of changes: when a job that may write a state has ended, one in-toto Statement with SLSA provenance says what
--- changed and what led to it. It is written in the transaction of the end, so none is lost; the edge function
+-- Records of changes: when a job that may write a state has ended, one in-toto Statement with SLSA provenance names the
+-- change and its causes. It is written in the transaction of the end, so none is lost; the edge function
 -- job-identity signs it afterwards, so no apply waits for a signature. Each names the digest of the one before it of
 -- the same module: one that is missing or was changed shows. Records stay when jobs are deleted.
 
@@ -76,7 +76,7 @@ language sql stable set search_path = '' as $$
   from found as f
 $$;
 
--- What a change was made from: the commit, and the plan that was reviewed.
+-- The materials of a change: the commit, and the plan that was reviewed.
 create function private.record_materials(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(m.material), '[]') from (
@@ -96,12 +96,21 @@ create function private.record_variables(p_job bigint) returns jsonb language sq
   from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
 $$;
 
--- Who approved, what they saw, and how they had signed in.
+-- The approvals: by whom, of which plan, and how they had signed in.
 create function private.record_approvals(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('by', a.user_label, 'id', a.user_id, 'decision',
     a.decision, 'at', a.created_at, 'comment', nullif(a.comment, ''), 'is_override', a.is_override, 'plan_sha256',
     a.plan_sha256, 'signed_in', a.signed_in)) order by a.created_at, a.id), '[]')
   from public.approvals as a where a.job_id = p_job
+$$;
+
+-- Which rules checked the plan, with which verdict, and who overrode one.
+create function private.record_checks(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('name', c.name, 'path', c.path, 'level', c.level,
+    'rules_sha256', c.bundle_sha256, 'verdict', c.verdict, 'overridden_by', c.overridden_label, 'overridden_at',
+    c.overridden_at, 'reason', c.override_reason)) order by c.name, c.path), '[]')
+  from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)
 $$;
 
 -- Where a change was made: the runner, its process, release and isolation.
@@ -131,7 +140,8 @@ begin
         'request', jsonb_build_object('by', p_job.created_by_label, 'at', p_job.created_at, 'message', p_job.message),
         'variables', private.record_variables(p_job.id))),
       'internalParameters', jsonb_build_object('approvals', private.record_approvals(p_job.id),
-        'approvals_required', p_job.approvals_required, 'token_claims', private.identity_claims(p_job),
+        'approvals_required', p_job.approvals_required, 'checks', private.record_checks(p_job),
+        'token_claims', private.identity_claims(p_job),
         'status', p_job.status, 'chain', jsonb_build_object('sequence', p_sequence, 'previous_sha256', p_previous)),
       'resolvedDependencies', private.record_materials(p_job)),
     'runDetails', jsonb_build_object('builder', jsonb_build_object('id', 'urn:runyard:runner:' || p_job.worker_id),
@@ -258,7 +268,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_record private.change_records;
 begin
-  -- A move of resources between two modules has two; the module that was asked for comes first.
+  -- A move of resources between two modules has two; the requested module comes first.
   select * into v_record from private.change_records as r where r.job_id = p_job
     and exists (select from public.modules as m where m.id = r.module_id and private.may_see(m.org_id, m.path))
   order by r.id limit 1;
@@ -274,19 +284,20 @@ comment on function private.change_record is
   'The signed record of a run''s change, also after the run itself was deleted. Members.';
 grant execute on function private.change_record to authenticated;
 
--- What a run's page says about its record: whether it is signed, and since when the newest hundred of the chain fit.
+-- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
 create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$
   with own as (
     select r.* from private.change_records as r where r.job_id = p_job order by r.id limit 1
   ), newest as (
-    select r.sequence, r.created_at, r.sha256 = encode(sha256(convert_to(r.statement, 'UTF8')), 'hex') as is_same,
-      r.statement::pg_catalog.jsonb #>> '{predicate,buildDefinition,internalParameters,chain,previous_sha256}' as named,
-      lag(r.sha256) over (order by r.sequence) as previous, lag(r.sequence) over (order by r.sequence) as before
+    select r.sequence, r.created_at, r.statement, r.sha256 = encode(sha256(convert_to(r.statement, 'UTF8')), 'hex')
+      as is_same, lag(r.sha256) over w as previous, lag(r.sequence, 1, case when o.sequence <= 100 then 0
+      else r.sequence - 1 end) over w as before
     from private.change_records as r, own as o where r.module_id = o.module_id and r.sequence > o.sequence - 100
+    window w as (order by r.sequence)
   )
+  -- The statement may be anything that somebody wrote there: it is searched, not parsed.
   select jsonb_build_object('sequence', o.sequence, 'signed_at', o.signed_at, 'key_id', o.key_id,
     'since', (select min(n.created_at) from newest as n), 'broken_at', (select min(n.sequence) from newest as n
-      where not n.is_same or n.before is null and n.sequence > 1 and o.sequence <= 100
-        or n.before <> n.sequence - 1 or n.previous is distinct from n.named and n.before is not null))
+      where not n.is_same or n.before <> n.sequence - 1 or position(n.previous in n.statement) = 0))
   from own as o
 $$;

@@ -359,8 +359,8 @@ begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module with auto-apply does not destroy automatically.
-  v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
-    v_module.auto_apply and not v_is_destroy);
+  v_is_auto := private.repairs_drift(p_plan) or coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null')
+    = 'true', v_module.auto_apply and not v_is_destroy);
   -- A module that a person has locked waits for a person.
   v_is_locked := exists (select from public.module_locks as l where l.module_id = v_module.id);
   v_is_held := not v_is_auto or v_is_locked or v_is_early or not v_is_checked;
@@ -383,34 +383,6 @@ begin
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
     case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
-end;
-$$;
-
--- Notes or clears the drift of a job's module, by what the job found. Drift is something that is so of a module, not
--- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
--- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
--- only the next check shows whether it removed all drift.
-create function private.note_drift(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
-declare
-  v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
-  v_has_changes boolean := private.has_found_changes(p_job.type, p_job.payload, p_job.plan_summary);
-begin
-  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do proves nothing about the module.
-  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
-    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
-    return;
-  end if;
-  if v_looks and v_has_changes then
-    update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
-    where id = p_job.module_id;
-  elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
-    update public.modules set drift_since = null, drift_resources = null,
-      drift_checked_at = case when v_looks or drift_since is not null then now() else drift_checked_at end
-    where id = p_job.module_id and (v_looks or drift_since is not null);
-  end if;
 end;
 $$;
 
@@ -505,6 +477,7 @@ begin
       perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
+      perform private.check_drift_again(v_job);
     end if;
   elsif v_job.type = 'STATE' then
     perform private.drop_outdated_applies(v_job.org_id, m, m = v_job.module_id), private.write_change_record(v_job, m)

@@ -393,7 +393,7 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
-        m.time_limits,
+        m.time_limits, case when p_type = 'DRIFT' then m.drift_ignores end as drift_ignores,
       (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
         join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload

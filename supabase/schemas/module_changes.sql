@@ -3,18 +3,20 @@
 
 create function private.upsert_group(
   p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null,
-  p_git_apply text default null, p_time_limits jsonb default null
+  p_git_apply text default null, p_time_limits jsonb default null, p_drift_action text default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
   perform private.need('group.write', p_org, p_path);
-  perform private.need('job.apply', p_org, p_path) where p_git_apply is not null;
+  perform private.need('job.apply', p_org, p_path) where p_git_apply is not null
+    or p_drift_action in ('apply', 'accept');
   perform private.check_hooks(p_hooks);
   perform private.ensure_groups(p_org, p_path);
   update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
     time_limits = coalesce(p_time_limits, time_limits),
+    drift_action = case when p_drift_action = 'inherit' then null else coalesce(p_drift_action, drift_action) end,
     git_apply = case when p_git_apply = 'inherit' then null else coalesce(p_git_apply, git_apply) end
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.replace_variables(p_org, p_path, 'env', p_env);
@@ -24,7 +26,7 @@ exception
   when check_violation then
     perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
       'is after_merge, before_merge, merge_queue, never or inherit; time limits are 1 to 604800 s for plan and apply, '
-      '1 to 600 s for hook.');
+      '1 to 600 s for hook; drift_action is tell, plan, apply, accept or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -56,14 +58,14 @@ begin
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
       extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
-    can_apply_uploads, time_limits, is_temporary
+    can_apply_uploads, time_limits, drift_ignores, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
     v_new.engine, v_new.engine_version, v_new.backend, v_new.extra_files, v_new.hooks,
       v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-    v_new.can_apply_uploads, v_new.time_limits, v_new.is_temporary
+    v_new.can_apply_uploads, v_new.time_limits, v_new.drift_ignores, v_new.is_temporary
   ) returning * into v_module;
   perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
   perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
@@ -107,6 +109,7 @@ begin
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
     approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply,
     can_apply_uploads = v_module.can_apply_uploads, time_limits = v_module.time_limits,
+    drift_ignores = v_module.drift_ignores,
     is_temporary = v_module.is_temporary, updated_at = now()
   where id = p_module returning * into v_module;
   perform private.replace_variables(v_module.org_id, v_module.path, 'input', p_spec -> 'inputs');

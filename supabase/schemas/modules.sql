@@ -16,6 +16,19 @@ create function private.is_apply_mode(p_mode text) returns boolean language sql 
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
 $$;
 
+-- Whether these are rules of drift that is ignored: [{address, attribute, reason, until}].
+create function private.is_drift_rules(p_rules jsonb) returns boolean language sql immutable set search_path = '' as $$
+  select case when jsonb_typeof(p_rules) = 'array' then jsonb_array_length(p_rules) <= 100 and not exists (
+    select from jsonb_array_elements(p_rules) as r where case when jsonb_typeof(r) = 'object' then (
+      r - array['address', 'attribute', 'reason', 'until'] = '{}'
+      and jsonb_typeof(r -> 'address') = 'string' and length(r ->> 'address') between 1 and 500
+      and jsonb_typeof(r -> 'reason') = 'string' and length(trim(r ->> 'reason')) between 1 and 500
+      and coalesce(jsonb_typeof(r -> 'attribute') = 'string' and length(r ->> 'attribute') between 1 and 500, true)
+      and coalesce(jsonb_typeof(r -> 'until') = 'string' and r ->> 'until'
+        ~ '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$', true)) is not true else true end)
+    else false end
+$$;
+
 create table public.groups (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -24,6 +37,7 @@ create table public.groups (
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
   git_apply text check (private.is_apply_mode(git_apply)),
   time_limits jsonb not null default '{}' check (private.is_time_limits(time_limits)),
+  drift_action text check (drift_action in ('tell', 'plan', 'apply', 'accept')),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -37,6 +51,9 @@ comment on column public.groups.git_apply is
   'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 comment on column public.groups.time_limits is
   'How long jobs of modules below may take, as the organisation has it; a nearer group or the module overrides it.';
+comment on column public.groups.drift_action is
+  'What is done about drift of modules below: tell · plan: plan and wait · apply: if only drifted resources are touched '
+  'and none is destroyed · accept: into the state. Null: as the group above; tell at the top.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -68,6 +85,7 @@ create table public.modules (
   auto_apply boolean not null default false,
   can_apply_uploads boolean not null default false,
   time_limits jsonb not null default '{}',
+  drift_ignores jsonb not null default '[]',
   is_temporary boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -75,6 +93,7 @@ create table public.modules (
   drift_since timestamptz,
   drift_resources integer,
   drift_checked_at timestamptz,
+  drift_finding text,
   unique (org_id, id),
   -- A removed module outlives its group.
   constraint modules_group_check check (group_id is not null or deleted_at is not null)
@@ -110,6 +129,9 @@ comment on column public.modules.drift_since is
   'When drift was first found that no look since has found gone; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
+comment on column public.modules.drift_finding is 'The fingerprint of what the last check found.';
+comment on column public.modules.drift_ignores is
+  'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both matches anything.';
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
@@ -125,6 +147,7 @@ begin
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
     or jsonb_typeof(new.source) <> 'object' or not private.is_time_limits(new.time_limits)
+    or not private.is_drift_rules(new.drift_ignores)
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
       or not private.is_label_list(new.labels)
     -- Each of its jobs carries a copy.
@@ -132,14 +155,15 @@ begin
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
       'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
-      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook.');
+      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook; a rule '
+      'of drift has an address and a reason, and may have an attribute and an end (until, 2030-01-31); at most 100.');
   end if;
   return new;
 end;
 $$;
 create trigger check_row before insert or update of name, path, description, source, engine_version,
   extra_files, hooks, labels, time_limits,
-  runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
+  drift_ignores, runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   extra_files, hooks,
@@ -363,7 +387,8 @@ begin
     'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
       'hooks', 'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
-    'can_apply_uploads', 'is_temporary', 'time_limits']);
+    'can_apply_uploads', 'is_temporary', 'time_limits',
+    'drift_ignores']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
   v_module.labels := private.sorted_labels(v_module.labels);
   perform private.check_module(v_module);
@@ -384,10 +409,11 @@ begin
     'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
-    '{}'::pg_catalog.jsonb as time_limits, '' as description
+    '{}'::pg_catalog.jsonb as time_limits, '[]'::pg_catalog.jsonb as drift_ignores, '' as description
   into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-      v_new.can_apply_uploads, v_new.is_temporary, v_new.time_limits, v_new.description;
+      v_new.can_apply_uploads, v_new.is_temporary, v_new.time_limits, v_new.drift_ignores,
+    v_new.description;
   return v_new;
 end;
 $$;

@@ -143,19 +143,19 @@ begin
 end;
 $$;
 
--- Tells of drift that was not known before.
+-- Tells of drift that was not known before: each finding once, for as long as it lasts.
 create function private.notify_drift() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.notify(new.org_id, 'module.drift', format('drift:%s:%s', new.id, extract(epoch
-    from new.drift_since)), 'module:' || new.id, new.path,
+  perform private.notify(new.org_id, 'module.drift', format('drift:%s:%s:%s', new.id,
+    extract(epoch from new.drift_since), left(new.drift_finding, 16)), 'module:' || new.id, new.path,
     '{}', format('Drift found in %s: %s resources', new.path, new.drift_resources),
     jsonb_build_object('module', jsonb_build_object('id', new.id, 'path', new.path), 'since', new.drift_since,
       'resources', new.drift_resources));
   return null;
 end;
 $$;
-create trigger notify_drift after update of drift_since on public.modules for each row
-  when (old.drift_since is null and new.drift_since is not null) execute function private.notify_drift();
+create trigger notify_drift after update of drift_finding on public.modules for each row
+  when (new.drift_finding is not null and new.drift_finding is distinct from old.drift_finding) execute function private.notify_drift();
 
 -- Tells of a runner, by the paths that it is assigned to.
 create function private.notify_runner(

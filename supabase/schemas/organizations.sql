@@ -166,8 +166,9 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
       m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
-        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb from private.bindings_of(o.id,
-        private.caller_id()) as b cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
+        from private.bindings_of(o.id, private.caller_id()) as b
+        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
       order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
@@ -191,7 +192,7 @@ begin
 end;
 $$;
 comment on function private.open_organization is
-  'Notes that this organisation is the one that the caller opened last. Viewers, and guests.';
+  'Notes that this organisation is the one that the caller opened last. Members.';
 grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.

@@ -84,7 +84,7 @@ begin
       or f.key !~ '^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*\.(rego|json|ya?ml)$')
     or not exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$' and f !~ '_test\.rego$') then
     perform private.fail('RY422', 'A policy set is an object of file names and texts, with at least one .rego file.',
-      'Names end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) are no rules.');
+      'Names end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.');
   end if;
 end;
 $$;
@@ -260,7 +260,7 @@ create trigger refuse_unchecked before update of has_touched on private.live_job
 
 -- ## the runner's calls
 
--- What rules may read about a run beside its plan.
+-- The facts about a run that rules may read beside its plan.
 create function private.policy_input(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -293,7 +293,8 @@ begin
 end;
 $$;
 comment on function private.worker_policies is
-  'The policy sets that a running job''s plan must pass, with their files, and what rules may read about the run.';
+  'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about '
+  'the run.';
 grant execute on function private.worker_policies to worker, executor;
 
 create function private.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb

@@ -290,7 +290,7 @@ end;
 $$;
 
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
--- they count: whoever gives a role, or changes how an account signs in, may act with it.
+-- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
 returns void
 language plpgsql stable set search_path = '' as $$

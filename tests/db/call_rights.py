@@ -1,4 +1,4 @@
-"""What each public call of people needs, read from the calls one by one: verbs, or roles with all of their verbs, at paths of
+"""The rights that each public call of people needs, read from the calls one by one: verbs, or roles with all of their verbs, at paths of
 the site of `test_permissions`. `@` is the whole organisation, `@*` anywhere in it. A new call fails a test until it is here."""
 
 NEEDS = {
@@ -27,7 +27,7 @@ NEEDS = {
     "job.plan@a/c": "enqueue_job enqueue_jobs start_upload upload_source upload_status",
     "job.read@a": "explain_set set_progress set_review",
     "job.read@a/b": "terminal_log terminal_run",
-    "job.read@a/c": "explain_queue list_job_variables plan_changes terminal_runs",
+    "job.read@a/c": "change_record list_change_records explain_queue list_job_variables plan_changes terminal_runs",
     "job.read@a/c job.apply@a/c": "retry_job",
     "job.resolve@a/c": "resolve_attention",
     "member.manage@": (
@@ -44,7 +44,7 @@ NEEDS = {
     "module.delete@a/c": "delete_module",
     "module.lock@a/c": "lock_module unlock_module",
     "module.read@": "fleet_figures fleet_stats",
-    "module.read@a": "explain_access identity_trust_policies list_access list_variable_users",
+    "module.read@a": "policy_files explain_access identity_trust_policies list_access list_variable_users",
     "module.read@a/c": "preview_identities",
     "module.read@a/c state.read@a/c": "module_page",
     "module.write@a": "create_module replace_dependencies request_survey",
@@ -58,6 +58,8 @@ NEEDS = {
     "organization.delete@": "delete_organization",
     "organization.maintain@": "set_maintenance",
     "organization.update@": "update_organization",
+    "policy.override@a/c": "override_check",
+    "policy.write@a": "attach_policy detach_policy",
     "release.read@": "rollout_progress update_policy",
     "release.roll_out@": (
         "abort_rollout pause_rollout resume_rollout set_update_policy update_one_worker update_outdated_workers"
@@ -75,7 +77,7 @@ NEEDS = {
     "schedule.write@a job.apply@a": "create_schedule",
     "schedule.write@a/c": "remove_schedule",
     "schedule.write@a/c job.plan@a/c": "run_schedule update_schedule",
-    "state.read@a/c": "job_page kept_states lock_evidence state_info state_resources",
+    "state.read@a/c": "kept_states lock_evidence state_info state_resources",
     "state.text@a/c": "state_version",
     "state.write@a/c": (
         "discard_kept_state force_unlock_state kept_state push_state revoke_outputs roll_back_state store_kept_state"
@@ -85,9 +87,9 @@ NEEDS = {
     "variable.write@a": "remove_variable set_variables",
     # Nothing but to be a member: these show what the caller may see.
     "": (
-        "fleet_overview job_by_number list_dependencies list_events list_jobs list_modules list_roles "
+        "fleet_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
         "list_runners list_schedules list_sets list_triggers list_unused_variables list_variables maintenance "
-        "my_verbs path_runners preview_schedule preview_variables request_git_link runner_facets runner_page "
+        "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link runner_facets runner_page "
         "survey terminal_workspaces worker_history"
     ),
 }

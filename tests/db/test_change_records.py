@@ -106,6 +106,24 @@ def test_a_record_says_who_approved_what_and_how_they_had_signed_in(
     }  # fmt: skip
 
 
+def test_a_record_has_the_verdicts_of_its_plan(world: World, org: Organization, runner: Runner) -> None:
+    plan = org.enqueue("a/b", "PLAN")
+    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
+    world.owner.connection.execute(
+        "insert into public.policy_checks (job_id, set_id, org_id, attempt, path, name, level, bundle_sha256, verdict,"
+        " overridden_label, override_reason) values (%s, gen_random_uuid(), %s, 1, 'a', 'tags', 'overridable', 'abc',"
+        " 'failed', 'ops', 'Once.')",
+        (plan, org.id),
+    )
+    org.enqueue("a/b", "APPLY", plan_job_id=plan)
+    applied(runner, 1)
+    [statement] = statements(world, org)
+    assert internal(statement)["checks"] == [
+        {"name": "tags", "path": "a", "level": "overridable", "rules_sha256": "abc", "verdict": "failed",
+         "overridden_by": "ops", "reason": "Once."},
+    ]  # fmt: skip
+
+
 def test_a_job_that_no_runner_had_changes_nothing_and_has_no_record(
     world: World, org: Organization, runner: Runner
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.call_arguments import ARGUMENTS, PULL_REQUEST, REPOSITORY, RULE
+from tests.db.call_arguments import ARGUMENTS, POLICY, PULL_REQUEST, REPOSITORY, RULE
 from tests.db.world import Caller, Organization, Runner, World, sha256
 from tests.support.database import Database
 
@@ -104,9 +104,17 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
+    rules = {"name": "tags", "level": "advisory", "files": {"a.rego": "package main"}}
+    policy = org.owner.call("attach_policy", p_org=org.id, p_path="a", p_spec=rules)["id"]
+    world.owner.connection.execute(
+        "insert into public.policy_checks select %s, id, org_id, 1, path, name, level, bundle_sha256, 'failed'"
+        " from public.policy_sets where id = %s",
+        [job["id"], policy],
+    )
     org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
     set_here = [{"kind": "input", "name": "size", "value": 1}]
     variable = org.owner.call("set_variables", p_org=org.id, p_path="a", p_variables=set_here)[0]["id"]
+    policy = org.owner.call("attach_policy", p_org=org.id, p_path="a", p_spec=POLICY)["id"]
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
     holder.call("worker_state_keep", **keep)
     kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
@@ -121,6 +129,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_identity": identity,
         "p_cloud_identity": identity,
         "p_job_identity": attached,
+        "p_policy": policy,
         "p_variable": variable,
         "p_account": account,
         "p_invitation": invitation,

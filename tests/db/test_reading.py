@@ -25,6 +25,7 @@ MODULES = ["a/x", "a/b/x", "a/b/c/x", "a/bc/x", "d/x"]
 def site(postgres_server: Any, module_database: str) -> Any:
     database = Database(postgres_server, module_database)
     made = build(World.open(database))
+    made.org.module("z/x")
     # A runner that serves all modules is everybody's.
     made.world.owner.connection.execute("update public.workers set is_assigned_to_all_modules = false")
     yield made
@@ -62,6 +63,7 @@ def answer_of(caller: Caller, function: str, arguments: dict[str, Any], hidden: 
     # Who could do it instead: the guest may ask them.
     text = re.sub(r'"[^"]* (has|have) it\."', "HOLDERS", text)
     text = re.sub(r'"name": "Org-[^"]*"', "NAME", text)
+    text = re.sub(r"[0-9a-f]{8}@example\.org", "EMAIL", text)
     for value in sorted({str(value) for value in hidden}, key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(value)}\b", "THING", text)
     return text
@@ -89,10 +91,15 @@ def arguments(things: dict[str, Any], function: str, needs: list[str]) -> dict[s
 ABOUT_THE_CALLER = FOR_EVERYBODY | {"remove_member", "request_git_link", "list_roles", "pending_git_app"}
 
 
-def test_a_full_organisation_answers_a_guest_like_an_empty_one(site: Site) -> None:
-    """Every call that a person may make, with everything that can be named; a new call is in the catalogue and is tried."""
+@pytest.mark.parametrize("paths", [(), ("z",)])
+def test_a_full_organisation_answers_a_guest_like_an_empty_one(site: Site, paths: tuple[str, ...]) -> None:
+    """Every call that a person may make, with everything that can be named; a new call is in the catalogue and is tried.
+
+    The guest has no role, or is an admin of a group in which there is only one module, as in the other organisation.
+    """
     empty = site.world.organization()
-    stranger, nobody = guest(site.org), guest(empty)
+    empty.module("z/x")
+    stranger, nobody = guest(site.org, *paths, role="admin"), guest(empty, *paths, role="admin")
     slug = empty.owner.one("select slug from public.organizations where id = %s", empty.id)
     absent = missing(site.things, empty.id) | {"p_slug": slug}
     leaks = []
@@ -134,7 +141,7 @@ def test_a_member_with_a_role_that_reads_sees_all_of_it_as_before(site: Site) ->
     grant(site.org, "operator", "a/b", viewer)
     for table in ("modules", "provision_jobs", "variables", "workers", "git_deliveries", "pull_requests"):
         assert viewer.one(f"select count(*) from public.{table} where org_id = %s", site.org.id)
-    assert viewer.call("list_modules", p_org=site.org.id)["total"] == 3
+    assert viewer.call("list_modules", p_org=site.org.id)["total"] == 4
 
 
 def test_a_guest_sees_what_is_at_and_below_the_path_of_a_role(tree: Organization) -> None:

@@ -82,7 +82,7 @@ def test_the_organisation_that_was_opened_last_is_remembered_for_each_person(
     member.call("open_organization", p_org=org.id)
     member.call("open_organization", p_org=org.id)
     assert last(member) == [org.id]
-    with refused("RY403"):
+    with refused("RY404"):
         member.call("open_organization", p_org=other_org.id)
     assert (last(member), last(org.owner)) == ([org.id], [])
 

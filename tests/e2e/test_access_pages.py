@@ -102,7 +102,9 @@ def test_a_role_at_a_path_brings_its_buttons_there_and_nowhere_else(
     expect(page.get_by_role("heading", name="app", exact=True)).to_be_visible()
     expect(button(page, "Apply")).to_have_count(0)
     button(page, "Module actions").click()
-    expect(page.get_by_role("menuitem")).to_have_text(["Check for drift", "Read outputs", "Bring in state"])
+    expect(page.get_by_role("menuitem")).to_have_text(
+        ["Check for drift", "Read outputs", "Bring in state", "Use from your terminal"]
+    )
     page.keyboard.press("Escape")
     page.goto("/dashboard/modules?tab=access&path=theirs/app")
     expect(page.get_by_test_id("access")).to_be_visible()

@@ -16,6 +16,21 @@ from tests.unit.app.guard.test_events import HANDLERS
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 # What a guest's tab may receive after it sent an id is that id; a name never.
 HIDDEN = f"hidden{uuid.uuid4().hex[:8]}"
+LOG = """
+insert into job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+select (now() at time zone 'utc')::date, j.id, 1, 1, o.id, 'plan', b.text, 1, octet_length(b.text)
+from provision_jobs as j join organizations as o on o.id = j.org_id, (select %s::bigint as id, %s::uuid as org, %s as text) as b
+where j.id = b.id and o.id = b.org
+"""
+FILES = (
+    *("jobs.csv", "figures.csv", "events.csv", "events.json", "modules/MODULE/state/1"),
+    *(
+        "jobs/JOB/log/index?attempt=1&after=0&day=DAY",
+        "jobs/JOB/log/lines?attempt=1&from=1&to=1&day=DAY",
+        "jobs/JOB/log.txt?attempt=1",
+    ),
+    *("jobs/JOB/log/find?attempt=1&from=1&to=1&day=DAY&q=hidden", "jobs/JOB/record.json", "jobs/JOB/plan.json"),
+)
 
 
 def fill(product: Product, owner: Person) -> dict[str, Any]:
@@ -55,19 +70,22 @@ async def guests_tab(product: Product, owner: Person) -> Tab:
 def test_no_file_of_the_dashboard_has_another_group(product: Product) -> None:
     owner = product.person("owner")
     things, cookie = fill(product, owner), join(product, owner)
-    job = f"jobs/{things['job']['id']}"
-    files = [
-        *(
-            f"{job}/{name}"
-            for name in ("log/index", "log/lines?from=0", "log/find?q=a", "log.txt", "record.json", "plan.json")
-        ),
-        *("jobs.csv", "figures.csv", "events.csv", "events.json", f"modules/{things['module']}/state/1"),
-    ]
-    for name in files:
+    product.sql(LOG, things["job"]["id"], owner.org_id, f"{HIDDEN}\n")
+    day = product.sql("select (now() at time zone 'utc')::date::text")[0][0]
+
+    def answer(name: str, job: object, module: object, cookie: str) -> tuple[int, str]:
+        path = name.replace("JOB", str(job)).replace("MODULE", str(module)).replace("DAY", day)
         headers = {"Cookie": cookie, "Origin": product.url}
-        answer = httpx.get(f"{product.url}/api/{name}", headers=headers, timeout=60)
-        assert HIDDEN not in answer.text, name
-        assert answer.status_code in ((404,) if job in name else (200, 403, 404)), name
+        got = httpx.get(f"{product.url}/api/{path}", headers=headers, timeout=60)
+        return got.status_code, got.text.replace(str(job), "JOB")
+
+    owners = [answer(name, things["job"]["id"], things["module"], product.cookie(owner)) for name in FILES]
+    assert sum(HIDDEN in text for _, text in owners) >= 4, owners
+    for name in FILES:
+        missing = answer(name, 987654321, uuid.uuid4(), cookie)
+        shown = answer(name, things["job"]["id"], things["module"], cookie)
+        assert shown == missing, name
+        assert HIDDEN not in shown[1], name
 
 
 async def test_every_handler_shows_a_guest_nothing_of_another_group(product: Product) -> None:

@@ -234,7 +234,7 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     expect(question).to_have_count(0)
     waiting = page.url
     other = make_module(product, person, "keys/else", labels=["gpu=true"])
-    # From any other page of a job the key leads to the one that waits; there it says that there is no other.
+    # From any other page of a job the key leads to the one that waits; on that page there is no other.
     page.keyboard.press("u")
     expect(page.get_by_text("Nothing else needs you")).to_be_visible()
     go(page, f"/dashboard/jobs/{enqueue(product, person, other, 'PLAN')}")

@@ -21,6 +21,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from cli.engines.cache import find
+from cli.engines.catalog import ENGINES
 from stack.settings import PROJECT
 from tests.support.must import unavailable
 from tests.support.stack import Project, RunningStack
@@ -49,9 +51,6 @@ class Refused(Exception):
 
 def find_tofu() -> Path | None:
     """The OpenTofu to test with: the environment's, PATH's or the cache's."""
-    from cli.engines.cache import find
-    from cli.engines.catalog import ENGINES
-
     named = os.environ.get("RUNYARD_TOFU")
     return Path(named) if named else find(ENGINES["tofu"])
 
@@ -297,7 +296,9 @@ class Bench:
             "WORKER_INSTANCE": instance,
             "SUPABASE_URL": url or self.project.url,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
-            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
+            "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": os.pathsep.join(
+                str(each.parent) for each in (self.tofu, find(ENGINES["opa"])) if each
+            ),
             # Not the engines of the user who runs the tests: each runner would read Pulumi's 80 MB and start it.
             "RUNYARD_ENGINE_CACHE": str(self.folder / "engine-cache"),
             "RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.folder),

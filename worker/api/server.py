@@ -181,7 +181,7 @@ class Server:
         return await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_policies", _which(ref)))
 
     async def record_checks(self, ref: JobRef, checks: list[dict[str, Any]]) -> Document:
-        """Record what the sets found; the answer says whether the job is refused."""
+        """Record what the sets found; the answer shows whether the job is refused."""
         arguments = {**_which(ref), "p_checks": checks}
         return await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_record_checks", arguments))
 

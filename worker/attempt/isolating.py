@@ -1,11 +1,14 @@
 """Whether jobs may run here at all: what the settings ask for, and whose jobs they are."""
 
 import asyncio
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from worker.attempt.context import Engines
 from worker.children.isolation import REMEDY, Isolation, find_isolation
+from worker.enums import OPA
 from worker.errors import Fatal
 from worker.exit_codes import ExitCode
 from worker.runtime_log import get_logger
@@ -20,13 +23,20 @@ _NOT_ROOT = (
 )
 
 
+def _programs(finder: Engines) -> list[Path]:
+    """The programs that jobs run: the engines, and the one that checks their plans."""
+    opa = shutil.which(OPA, path=finder.path)
+    engines = [engine.binary for each in finder.versions.values() for engine in each]
+    return [*engines, Path(opa)] if opa else engines
+
+
 async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
     """Find the kind of isolation for jobs, log it once, and refuse to start where the settings require more."""
     found = await asyncio.to_thread(
         find_isolation,
         settings,
         environ,
-        lambda: [engine.binary for each in finder.versions.values() for engine in each],
+        lambda: _programs(finder),
     )
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:

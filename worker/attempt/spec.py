@@ -40,6 +40,15 @@ class TimeLimits(Reply):
     hook: float | None = None
 
 
+class DriftRule(Reply):
+    """Drift that a check ignores: of an address, and of one attribute unless it is all of it; `*` matches anything."""
+
+    address: str
+    attribute: str | None = None
+    reason: str = ""
+    until: str | None = None
+
+
 class GroupSpec(Reply):
     """The values that the module inherits from its groups; a nearer group overrides a farther one."""
 
@@ -63,6 +72,7 @@ class ModuleSpec(Reply):
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)
     time_limits: dict[str, float] = Field(default_factory=dict)
+    drift_ignores: list[DriftRule] = Field(default_factory=list)
 
 
 class StateChange(Reply):

@@ -88,7 +88,7 @@ def engines(additional: list[Path]) -> Check:
     search = os.pathsep.join(map(str, [*additional, os.environ.get("PATH", ""), *cached_folders(os.environ)]))
     found = {name: where for name in ENGINES if (where := shutil.which(name, path=search))}
     if not found:
-        return fail("Engines", "no tofu, terraform or pulumi was found", HOW_TO_GET_ONE)
+        return fail("Engines", f"no {', '.join(ENGINES)} was found", HOW_TO_GET_ONE)
     seen = {name: version_of(name, where) for name, where in found.items()}
     text = ", ".join(f"{name} {version} ({found[name]})" for name, version in seen.items())
     if broken := [name for name, version in seen.items() if version == "?"]:

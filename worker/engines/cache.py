@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from worker.enums import EngineName
+from worker.enums import OPA, EngineName
 
 HOW_TO_GET_ONE = (
     "Run `runyard engines ensure tofu` as the runner's user, install an engine on its PATH, or name a folder in "
@@ -41,7 +41,7 @@ def cached_folders(environ: Mapping[str, str]) -> list[Path]:
     end = f"-{platform.system().lower()}-{_MACHINES.get(machine, machine)}"
     found: list[tuple[Version, Path]] = []
     # Beside the engines of modules, the one that checks plans.
-    for name in (*EngineName, "opa"):
+    for name in (*EngineName, OPA):
         for place in _matching(folder, f"{name}-*{end}") if folder else ():
             try:
                 found.append((Version(place.name.removeprefix(f"{name}-").removesuffix(end)), place))

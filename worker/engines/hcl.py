@@ -13,6 +13,7 @@ from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import ApplyEvents, follow_file, hcl_event, printed_event
+from worker.engines.drift import settle_drift
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
@@ -100,6 +101,7 @@ class HclDriver:
         if options.git:
             space.result[CHANGE_DIGEST] = change_digest(plan)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
+        settle_drift(space, changes["resources"])
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
         if known := planned_outputs(plan, space.log.redactor.redact):
             await space.context.server.put_artifact(space.ref, OUTPUTS_ARTIFACT, json.dumps(known).encode())
@@ -153,7 +155,7 @@ class HclDriver:
 
     async def change_state(self, space: Workspace) -> None:
         """Move, remove or import resources of the state."""
-        await change_state(space, self._binary)
+        await change_state(space, self._binary, self._command("import"))
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""

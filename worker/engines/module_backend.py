@@ -37,7 +37,8 @@ async def settle_backend(space: Workspace, engine: FoundEngine, init: list[str])
     elif facts.backend:
         await _check_choice(space, facts)
     # In the job's own copy of the source: beside another backend, the engine would ask whether to move it there.
-    (space.work / STATE_FILE).unlink(missing_ok=True)
+    for folder in (space.work, space.unit or space.work):
+        (folder / STATE_FILE).unlink(missing_ok=True)
     space.write(space.work / BACKEND_FILE, json.dumps(_OVERRIDE).encode())
 
 

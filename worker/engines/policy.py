@@ -7,7 +7,6 @@ from typing import Any
 
 from worker.logs.texts import Mask
 
-OPA = "opa"
 QUERY = "data"
 EVALUATION_SECONDS = 30.0
 MOST_MESSAGES = 100

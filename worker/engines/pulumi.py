@@ -9,6 +9,7 @@ from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
+from worker.engines.drift import settle_drift
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
@@ -94,8 +95,9 @@ class PulumiDriver:
         space.on_summary()
         if space.spec.options.git and (digest := change_digest(log)):
             space.result[CHANGE_DIGEST] = digest
-        changes = json.dumps(read_changes(log, space.log.redactor.redact)).encode()
-        await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, changes)
+        changes = read_changes(log, space.log.redactor.redact)
+        settle_drift(space, changes["resources"])
+        await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the update plan, where Pulumi made one."""

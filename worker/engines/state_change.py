@@ -8,7 +8,7 @@ from worker.errors import JobFailed
 _WAIT = "-lock-timeout=30s"
 
 
-async def change_state(space: Workspace, binary: str) -> None:
+async def change_state(space: Workspace, binary: str, importing: list[str]) -> None:
     """Carry out the change that the job names; one module's state is written through the runner's backend."""
     change = space.spec.options.state_change
     if change is None:
@@ -21,7 +21,8 @@ async def change_state(space: Workspace, binary: str) -> None:
         case StateAction.REMOVE:
             await space.run([binary, "state", "rm", _WAIT, *change.addresses], is_changing=True)
         case StateAction.IMPORT:
-            await space.run([binary, "import", "-input=false", _WAIT, change.addresses[0], change.id], is_changing=True)
+            command = [*importing, "-input=false", _WAIT, change.addresses[0], change.id]
+            await space.run(command, what=f"{space.spec.module.engine} import {change.addresses[0]}", is_changing=True)
     space.result["state_change"] = change.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -12,20 +12,22 @@ from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, is_out
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.hcl import HclDriver
+from worker.engines.hcl import LOCK_FILE, HclDriver
 from worker.engines.module_backend import BACKEND_FILE, has_own
 from worker.engines.versions import choose_version
 from worker.enums import EngineName
 from worker.errors import JobFailed
 
 OUTPUTS_FILE = ".runyard-outputs.json"
-_OPTIONS = ("--non-interactive", "--no-auto-init", "--no-auto-provider-cache-dir", "--tf-forward-stdout")
-# Terragrunt reads a dependency's outputs with a backend of its own, and asks nothing else of a unit that has one.
+# Errors begin as the engine's do, so that a failed job shows the first.
+_QUIET = ("--non-interactive", "--no-tips", "--log-custom-format", "%level(case=capitalize): %msg(path=relative)")
+_OPTIONS = (*_QUIET, "--no-auto-init", "--no-auto-provider-cache-dir", "--tf-forward-stdout")
+# Terragrunt reads a dependency's outputs with a backend of its own, and runs nothing else for a unit that has one.
 _KNOWN_UNIT = 'remote_state {\n  backend = "local"\n  config  = {}\n}\n'
 # Without an output Terragrunt takes a unit for one that was never applied.
 _NO_OUTPUT = {"runyard_none": ""}
 _SHIM = """#!/bin/sh
-# Terragrunt calls this in place of the engine. A dependency's outputs are known, so nothing else is asked of it.
+# Terragrunt calls this in place of the engine. A dependency's outputs are known, so no other command runs for it.
 known="${{PWD%%/.terragrunt-cache/*}}/{outputs}"
 if [ -f "$known" ] && [ "$1" != "-version" ]; then
   [ "$1" != output ] || cat "$known"
@@ -47,10 +49,10 @@ exec {engine} "$@"
 
 
 class TerragruntDriver(HclDriver):
-    """The commands of one unit; what only reads a state or a plan is asked of the engine itself, in Terragrunt's folder."""
+    """The commands of one unit; what only reads a state or a plan goes to the engine itself, in Terragrunt's folder."""
 
     def __init__(self, terragrunt: FoundEngine, space: Workspace) -> None:
-        """Wrap the engine that the unit names, or the one that is there."""
+        """Wrap the engine that the unit names, or the one that this runner has."""
         super().__init__(space.wrapped or _wrapped(space, ""))
         self._terragrunt = terragrunt
         self._unit = space.unit or space.work
@@ -80,11 +82,11 @@ class TerragruntDriver(HclDriver):
         await super().write_inputs(space)
 
     async def init(self, space: Workspace) -> None:
-        """Let Terragrunt fetch the source and generate its files, then go on in its folder as with any code."""
+        """Let Terragrunt fetch the source and generate its files, then continue in its folder as with any code."""
         await asyncio.to_thread(self._write_shim, space)
         await space.run(self._command("workspace", "show"), what=self._shown("prepares", self._unit.name))
-        work = Path((space.read(_place(space)) or b"").decode().strip() or "/")
-        if not work.is_relative_to(space.root):
+        work = Path((space.read(_place(space)) or b"").decode().strip() or "/").resolve()
+        if not work.is_relative_to(space.root.resolve()):
             raise JobFailed("Terragrunt has not prepared the unit.", code="terragrunt", hint="See the job's log.")
         space.work = work
         facts = await asyncio.to_thread(read_facts, work, is_tofu=self._engine.name is EngineName.TOFU)
@@ -92,6 +94,12 @@ class TerragruntDriver(HclDriver):
         space.say(f"Around {self._engine.name} {self._engine.version}")
         await asyncio.to_thread(self._write_shim, space)
         await super().init(space)
+
+    async def _restore_versions(self, space: Workspace) -> None:
+        """Write them beside the unit, too: Terragrunt copies its files to the code again."""
+        await super()._restore_versions(space)
+        if lock := space.read(space.work / LOCK_FILE):
+            space.write(self._unit / LOCK_FILE, lock)
 
     def _write_shim(self, space: Workspace) -> None:
         names = {"outputs": OUTPUTS_FILE, "backend": BACKEND_FILE}
@@ -106,7 +114,8 @@ async def generate_stack(space: Workspace, subfolder: str) -> None:
     for part in Path(subfolder).parts if not (space.source / subfolder).exists() else ():
         if (place / STACK).is_file():
             binary = str((space.engine or space.context.finder.found[EngineName.TERRAGRUNT]).binary)
-            await space.run([binary, "stack", "generate", "--non-interactive", "--working-dir", str(place)])
+            command = [binary, "stack", "generate", *_QUIET, "--working-dir", str(place)]
+            await space.run(command, what="terragrunt stack generate")
             return
         place /= part
 
@@ -142,11 +151,11 @@ def _refuse(space: Workspace, layout: Layout, unit: Unit) -> None:
     for folder in filter(is_outside, unit.producers):
         raise JobFailed(f"{UNIT} depends on {folder}, which is not in the repository.", code="unit_outside",
                         hint="Depend on units of this repository, or bind an input to the other module.")  # fmt: skip
-    for name, folder in unit.dependencies.items() if not has_own(space) else ():
+    for name, place in unit.dependencies.items() if not has_own(space) else ():
         missing = {input_name(name, each) for each in unit.outputs.get(name, ())} - space.bound.values.keys()
         if missing:
             raise JobFailed(
-                f'The dependency "{name}" ({folder or "a computed path"}) gives outputs that are not bound: '
+                f'The dependency "{name}" ({place or "a computed path"}) gives outputs that are not bound: '
                 f"{', '.join(sorted(missing))}.", code="dependency_unbound",
                 hint=f"Accept the proposed dependency: runyard dependencies proposals {space.spec.module.path} --accept.",
             )  # fmt: skip

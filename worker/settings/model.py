@@ -33,7 +33,7 @@ class EngineSettings(Section):
 
     additional_binary_paths: PathList = Field(
         default_factory=list,
-        description="Directories searched for tofu, terraform and pulumi before PATH; a leading `~` is expanded.",
+        description="Directories searched for tofu, terraform, pulumi and terragrunt before PATH; a leading `~` is expanded.",
     )
     fetch_command: str = Field(
         default="",

@@ -71,6 +71,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
             ("service-accounts", "People: service accounts"),
             ("roles", "People: roles"),
             ("git", "Connections: git repositories, webhooks, deliveries"),
+            ("policies", "policies"),
             ("job-identities", "Connections: clouds of jobs"),
             ("cloud-identities", "Connections: clouds of runners"),
             ("notifications", "Notifications"),

@@ -82,7 +82,8 @@ def discards() -> Any:
 def _sentence() -> Any:
     blind = "It has no plan yet: it plans and applies without review. Anyone who approves it approves any plan."
     outdated = "The state has moved on since this plan. It can no longer be applied."
-    known = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
+    planned = rx.fragment(JobState.plan_words, " ", JobState.checks_missing)
+    known = rx.cond(JobState.plan.is_known, planned, blind)
     return rx.cond(Planned.is_outdated, outdated, known)
 
 
@@ -104,7 +105,7 @@ def _acts() -> rx.Component:
         on_click=JobActionState.decide("approve"),
         color_scheme=rx.cond(View["type"] == "DESTROY", "red", "gray"),
         high_contrast=View["type"] != "DESTROY",
-        disabled=JobState.own_rule != "",
+        disabled=(JobState.own_rule != "") | (is_last & (JobState.checks_missing != "")),
         title=rx.cond(JobState.own_rule != "", _own(), ""),
         custom_attrs={"data-testid": "confirm"},
     )

@@ -70,6 +70,12 @@ class JobActionState(AppState, rx.State):
         self.is_late_open = is_open
 
     @rx.event
+    async def override(self, policy: str, form: dict[str, Any]) -> list[Any]:
+        """Override a check that the plan failed, with a reason."""
+        args = {"p_policy": policy, "p_reason": str(form.get("reason") or "")[:600]}
+        return await self._do("override_check", args, "Overridden", "The reason is kept with the job.")
+
+    @rx.event
     async def cancel(self, kind: str) -> list[Any]:
         """Request that the job stops, in one of three ways."""
         if kind not in CANCEL_SAID:

@@ -11,6 +11,7 @@ import reflex as rx
 
 from app.jobs.state.log import LogPart
 from app.jobs.state.plan import PlanPart
+from app.jobs.view import checks as policy_checks
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
@@ -46,6 +47,10 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     record: RecordView = NO_RECORD
     comments: list[reviews.Comment] = []
     approvals: list[reviews.ApprovalView] = []
+    checks: list[policy_checks.Check] = []
+    checks_words: str = ""
+    checks_missing: str = ""
+    can_still_override: bool = False
     approvals_required: int = 0
     approvals_received: int = 0
     has_decided: bool = False
@@ -125,6 +130,13 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     def _show_around(self, answer: Row, user_id: str) -> None:
         """Show decisions, comments, the state and its lock."""
         self._assign("approvals", [reviews.approval(row) for row in answer["approvals"]])
+        checks = [policy_checks.build(row) for row in answer["checks"]]
+        checks.sort(key=lambda each: each.verdict not in ("failed", "error"))
+        self._assign("checks", checks)
+        self._assign("checks_words", policy_checks.summary(checks))
+        self._assign("checks_missing", policy_checks.missing(checks))
+        is_open = self._job.get("status") == "AWAITING_APPROVAL" or self._job.get("type") == "PLAN"
+        self._assign("can_still_override", is_open)
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))
         self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
         self._assign("given", [build_given(row) for row in answer["variables"]])

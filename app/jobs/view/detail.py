@@ -46,7 +46,6 @@ class JobView(TypedDict):
     worker_id: str
     instance: str
     attempt: str
-    attempt_number: int
     engine: str
     source: str
     by: str
@@ -190,7 +189,6 @@ def _whose(job: Row) -> dict[str, Any]:
         "runner": job.get("worker_name"),
         "instance": _instance(job),
         "attempt": words.attempt(job) or f"0 of {job.get('max_attempts') or 1}",
-        "attempt_number": job.get("attempt"),
         "by": job.get("created_by_label"),
         "priority": priority(int(job.get("priority") or 100)),
     }

@@ -4,6 +4,7 @@ JOB_EVENTS: dict[str, tuple[str, str]] = {
     "enqueued": ("plus", "Requested"),
     "approved": ("hand", "Approved"),
     "confirmed": ("hand", "Confirmed"),
+    "check_overridden": ("hand", "Check overridden"),
     "outdated": ("ban", "Out of date"),
     "approval": ("hand", "Approved"),
     "rejected": ("ban", "Rejected"),

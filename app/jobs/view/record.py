@@ -6,7 +6,7 @@ from app.project.models import Row
 
 
 class RecordView(TypedDict):
-    """What a run's page says about its record; `tone` is empty where the run has none."""
+    """A run's record on its page; `tone` is empty where the run has none."""
 
     tone: str
     words: str

@@ -17,6 +17,17 @@ from app.ui.icons import icon
 from app.ui.sheet import sheet, sheet_form
 
 State = ModuleFormState
+DRIFT_HINT = (
+    "One rule a line: address, attribute (all without), until=date (no end without), # reason. Applies are not changed."
+)
+DRIFT_EXAMPLE = "aws_instance.web* tags.LastSeen until=2030-01-31 # the scanner sets it"
+DRIFT_ACTIONS = {
+    INHERIT: "As the group above",
+    "tell": "Tell",
+    "plan": "Plan, and wait for a person",
+    "apply": "Plan, and apply if only drifted resources are touched and nothing is destroyed",
+    "accept": "Accept: take it into the state",
+}
 
 
 def _problem(key: Any) -> rx.Component:
@@ -226,6 +237,15 @@ def _module_fields() -> rx.Component:
         _section("Extra files", _files("extra", State.extra)),
         _section("Hooks", _hooks()),
         _running(),
+        _section(
+            "Drift",
+            _area(
+                "drift_ignores",
+                "Ignore",
+                DRIFT_HINT,
+                DRIFT_EXAMPLE,
+            ),
+        ),
     )
 
 
@@ -241,6 +261,12 @@ def _group_fields() -> rx.Component:
             "git_apply", "Apply plans of repositories", modes, "Modules below inherit it, unless they have their own."
         ),
         _time_limits("For modules below."),
+        _select(
+            "drift_action",
+            "When a check finds drift",
+            [rx.select.item(words, value=key) for key, words in DRIFT_ACTIONS.items()],
+            "The same finding once. Modules below inherit it.",
+        ),
         _hooks(),
     )
 

@@ -89,7 +89,7 @@ class ModuleFormState(AppState, rx.State):
         self.is_new = True
         above = _group_here(page)
         values = {"path": f"{above}/" if above else "", "description": "", "git_apply": INHERIT}
-        values |= {"time_limits": "", **hook_fields({})}
+        values |= {"time_limits": "", "drift_action": INHERIT, **hook_fields({})}
         self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -103,6 +103,7 @@ class ModuleFormState(AppState, rx.State):
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
         values |= {"git_apply": str(row.get("git_apply") or INHERIT), **hook_fields(row.get("hooks") or {})}
         values |= {"time_limits": write_time_limits(row.get("time_limits") or {})}
+        values |= {"drift_action": str(row.get("drift_action") or INHERIT)}
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -203,6 +204,7 @@ class ModuleFormState(AppState, rx.State):
             errors["time_limits"] = str(wrong)
         hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
         taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
+        taken["p_drift_action"] = form.get("drift_action") or None
         taken["p_git_apply"] = form.get("git_apply") or None
         self.errors = errors
         return None if errors else taken

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.modules.view.drift_rules import write_drift_rules
 from app.modules.view.spec import HOOKS
 from wire.spans import write_time_limits
 
@@ -55,6 +56,7 @@ def to_form(module: Row) -> ModuleForm:
         "source_kind": kind,
         "labels": ", ".join(module.get("labels") or []),
         "time_limits": write_time_limits(module.get("time_limits") or {}),
+        "drift_ignores": write_drift_rules(module.get("drift_ignores") or []),
         "approval_hours": str(max(1, seconds // 3600)),
         **{name: "on" if module.get(name) else "" for name in ("auto_apply", "can_apply_uploads")},
         **_source_fields(kind, source),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.modules.view import source_fields
+from app.modules.view.drift_rules import read_drift_rules
 from app.ui.form import fields
 from app.ui.form.spec import Checked, Form, texts
 
@@ -52,6 +53,7 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         "approvals_required": checked.take(
             "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
         ),
+        "drift_ignores": checked.take("drift_ignores", form, read_drift_rules, []),
         "time_limits": checked.take("time_limits", form, fields.time_limits, {}),
         "approval_timeout_seconds": hours * 3600,
         "auto_apply": form.get("auto_apply") in ("on", "true"),

@@ -15,6 +15,7 @@ ENTRIES = (
     ("General", (("organisation", "General"),)),
     ("People", (("members", "Members"), ("service-accounts", "Service accounts"), ("roles", "Roles"))),
     ("Sign-in", (("sign-in", "Sign-in"),)),
+    ("Policies", (("policies", "Policies"),)),
     ("Connections", (("git", "Git"), ("job-identities", "Clouds of jobs"), ("cloud-identities", "Clouds of runners"))),
     ("Notifications", (("notifications", "Notifications"),)),
     ("Audit log", (("audit", "Audit log"),)),

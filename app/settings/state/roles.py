@@ -4,7 +4,7 @@ from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
-from app.live.item_form import Items
+from app.live.item_form import Items, Removal
 from app.project.store import Changed, OrgStore
 from app.ui.form.spec import texts
 from app.ui.words import ROLE_WORDS
@@ -44,6 +44,7 @@ class RolesState(Items, rx.State):
 
     EMPTY: ClassVar[RoleView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"roles"})
+    REMOVAL = Removal("delete_role", "p_name", "Deleted {}")
 
     rows: list[RoleView] = []
     chosen: RoleView = NEW

@@ -26,7 +26,6 @@ class ScheduleView(TypedDict):
     is_on: bool
     reason: str
     next: str
-    next_at: str
     last: str
     last_note: str
     modules: int

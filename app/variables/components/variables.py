@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.button import act_button, plain_button
+from app.ui.button import act_button
 from app.ui.dialog import alert, dialog_acts
 from app.ui.elements import ago
 from app.ui.feedback import empty
@@ -116,28 +116,12 @@ def _add() -> rx.Component:
     return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
 
-def _path() -> rx.Component:
-    return rx.form(
-        rx.input(
-            name="path",
-            default_value=State.path,
-            placeholder="Group or module",
-            aria_label="Module or group",
-            class_name="ry-mono",
-            key=State.path,
-        ),
-        plain_button("Show", type="submit"),
-        on_submit=State.choose,
-        class_name="ry-row c6 ry-pb",
-    )
-
-
 def variables_panel() -> rx.Component:
     """The variables of the path that is shown."""
     text = "Set one here, or on a group above: every module below inherits it."
     none = empty("variable", "No variables", text)
     mark = {"mark": lambda row: {"data-row": row["name"]}}
-    return resource_panel(State, "Variables", ABOUT, COLUMNS, none, _path(), add=_add(), **mark)
+    return resource_panel(State, "Variables", ABOUT, COLUMNS, none, add=_add(), **mark)
 
 
 def unused_panel() -> rx.Component:

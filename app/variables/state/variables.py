@@ -4,9 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.route import say_in_address
 from app.live.item_form import Items, Removal
-from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.variables.view.rows import (
@@ -101,17 +99,6 @@ class VariablesState(Items, rx.State):
         """Choose whether the value is an address that the runner reads."""
         self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
         self.is_sealed = self.is_sealed and not self.is_reference
-
-    @rx.event
-    async def choose(self, form: dict[str, Any]) -> list[Any]:
-        """Show another path, and put it into the address."""
-        path = str(form.get("path") or "")[:1000].strip("/ ")
-        self.path, self.rows, self.problem, self.problem_hint = path, [], "", ""
-        try:
-            await self._again()
-        except AppError as error:
-            self.problem, self.problem_hint = error.message, error.hint
-        return [say_in_address(PAGE, f"?path={path}" if path else "")]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

@@ -12,7 +12,7 @@ interface Waiting {
   statement: string;
 }
 
-/** What DSSE signs. No token begins like it, so that neither can stand for the other. */
+/** Encodes a statement as DSSE signs it. No token begins like that, so neither is ever taken for the other. */
 function encoded(statement: string): Uint8Array<ArrayBuffer> {
   const text = new TextEncoder();
   const body = text.encode(statement);

@@ -48,6 +48,9 @@ OPENERS = {
     "JobIdentitiesState.add": "attach_identity",
     "JobIdentitiesState.edit": "attach_identity",
     "JobIdentitiesState.ask_remove": "detach_identity",
+    "PoliciesState.add": "attach_policy",
+    "PoliciesState.edit": "attach_policy",
+    "PoliciesState.ask_remove": "detach_policy",
 }
 # Opened by the name of the question.
 QUESTIONS = {

@@ -1,4 +1,4 @@
-"""What the text of Terragrunt's files tells: units, what they depend on, what they read, and what is only invented."""
+"""The text of Terragrunt's files tells: units, what they depend on, what they read, and what is only invented."""
 
 from collections.abc import Iterable
 

@@ -36,6 +36,7 @@ PAGE: dict[str, Any] = {
     "comments": [],
     "approvals": [],
     "numbers": {},
+    "checks": [],
     "checked_by": None,
     "own_approval": "",
     "requesters": ["me"],

@@ -1,4 +1,4 @@
-"""What a run's page says about its signed record."""
+"""The signed record on a run's page."""
 
 from app.jobs.view.record import NO_RECORD, build_record
 

@@ -83,6 +83,8 @@ def test_archive_inline_and_local_sources_are_accepted(form: dict[str, str], sou
         ("approval_hours", "0"),
         ("time_limits", "plan=never"),
         ("time_limits", "plan=8d"),
+        ("drift_ignores", "aws_vpc.main"),
+        ("drift_ignores", "aws_vpc.main until=soon # r"),
         ("extra_path:1", "/etc/passwd"),
         ("extra_path:1", "a/../../b"),
         ("extra_path:1", "a\\b"),

@@ -123,6 +123,15 @@ def test_a_release_is_fetched_checked_and_kept(releases: tuple[Path, str]) -> No
     assert (last.percent, last.is_done) == (100, True)
 
 
+def test_a_release_that_is_the_program_itself_is_kept_as_it_is(releases: tuple[Path, str]) -> None:
+    folder, url = releases
+    engine = replace(sample(url), archive=url + "/sample_{system}_{arch}_static", sums=url + "/{system}_{arch}.sums")
+    name = engine.archive_url().rsplit("/", 1)[1]
+    (folder / name).write_bytes(SCRIPT)
+    (folder / engine.sums_url().rsplit("/", 1)[1]).write_text(f"{hashlib.sha256(SCRIPT).hexdigest()}  {name}\n")
+    assert ensure(engine).read_bytes() == SCRIPT
+
+
 def test_a_release_with_another_checksum_is_refused(releases: tuple[Path, str]) -> None:
     folder, url = releases
     engine = sample(url)
@@ -170,6 +179,7 @@ def test_a_release_that_does_not_run_is_not_kept(releases: tuple[Path, str], mon
         ("terraform", "aarch64", "terraform_1.5.7_linux_arm64.zip"),
         ("pulumi", "aarch64", "pulumi-v3.200.0-linux-arm64.tar.gz"),
         ("pulumi-language-yaml", "aarch64", "pulumi-language-yaml-v1.10.0-linux-arm64.tar.gz"),
+        ("opa", "aarch64", "opa_linux_arm64_static"),
         ("tofu", "x86_64", "tofu_1.12.6_linux_amd64.tar.gz"),
         ("pulumi", "x86_64", "pulumi-v3.200.0-linux-x64.tar.gz"),
     ],

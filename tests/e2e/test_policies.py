@@ -1,0 +1,60 @@
+"""Policies in a browser: a set is attached, a plan that fails it waits, and an override with a reason lets it be confirmed."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_review import SUMMARY
+from tests.e2e.test_work_pages import enqueue, make_module, owner, runner, status
+
+__all__ = ["owner", "runner"]
+
+RULES = 'package main\ndeny contains "no cost tag" if { true }'
+FOUND = {"rule": "deny", "kind": "deny", "text": "no cost tag", "resource": "a.queue", "hint": "Add the tag cost."}
+
+
+def attach(page: Page) -> None:
+    """Attach a set on the page of the settings."""
+    page.goto("/dashboard/settings/policies")
+    page.get_by_role("button", name="Add policy set").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("cost-tags")
+    dialog.get_by_label("Group or module").fill("checked")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog).to_contain_text("Write at least one rule.")
+    dialog.get_by_label("Rules").fill(RULES)
+    dialog.get_by_role("radio", name="Overridable").click()
+    expect(dialog).to_contain_text("Somebody with policy.override overrides with a reason.")
+    dialog.get_by_role("button", name="Add").click()
+    row = page.locator("tr[data-row=cost-tags]")
+    expect(row).to_contain_text(re.compile("checked.*Overridable", re.DOTALL))
+
+
+def test_failed_check_waits_for_an_override_with_a_reason(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "checked/queue")
+    page = open_as(owner)
+    attach(page)
+    number = enqueue(product, owner, module, "PLAN", confirm=True)
+    job = runner.claim(number)
+    checks = [{"id": each["id"], "verdict": "failed", "messages": [FOUND]} for each in job["payload"]["policies"]]
+    runner._call("worker_record_checks", p_job=job["id"], p_attempt=job["attempt"], p_checks=checks)
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY)
+
+    page.goto(f"/dashboard/jobs/{number}")
+    check = page.get_by_test_id("check")
+    expect(check).to_have_attribute("data-verdict", "failed")
+    expect(check).to_contain_text("a.queue")
+    expect(check).to_contain_text("Add the tag cost.")
+    expect(page.get_by_test_id("decision")).to_contain_text("Override 1 check first.")
+    expect(page.get_by_test_id("confirm")).to_be_disabled()
+    check.get_by_label("Reason for the override").fill("Tag follows with release 1.5")
+    check.get_by_role("button", name="Override check").click()
+    expect(check).to_have_attribute("data-verdict", "overridden")
+    expect(check).to_contain_text("“Tag follows with release 1.5”")
+    page.get_by_test_id("confirm").click()
+    expect(status(page)).to_have_attribute("data-status", "QUEUED")

@@ -1,0 +1,42 @@
+"""The folder of a policy set: which files are read, and where they came from."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.commands.policies import read_files, source_of
+from cli.errors import Usage
+
+
+def test_rules_and_data_of_a_folder_are_read(tmp_path: Path) -> None:
+    (tmp_path / "aws").mkdir()
+    (tmp_path / "aws" / "tags.rego").write_text("package main")
+    (tmp_path / "data.json").write_text("{}")
+    (tmp_path / "README.md").write_text("no")
+    (tmp_path / "link.rego").symlink_to("/etc/hostname")
+    assert read_files(tmp_path) == {"aws/tags.rego": "package main", "data.json": "{}"}
+    assert read_files(tmp_path / "aws" / "tags.rego") == {"tags.rego": "package main"}
+
+
+def test_folder_without_rules_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match=r"has no \.rego file"):
+        read_files(tmp_path)
+
+
+def test_large_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.rego").write_text("#" * 1_100_000)
+    with pytest.raises(Usage, match="more than 1 MiB"):
+        read_files(tmp_path)
+
+
+def test_source_names_folder_and_commit_and_local_changes(tmp_path: Path) -> None:
+    (rules := tmp_path / "rules").mkdir()
+    assert source_of(rules) == ""
+    (rules / "a.rego").write_text("package main")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@example.org commit -qm rules"):
+        subprocess.run(["git", "-C", str(tmp_path), *words.split()], check=True)
+    commit = source_of(rules).removeprefix("rules@")
+    assert len(commit) >= 7
+    (rules / "a.rego").write_text("package other")
+    assert source_of(rules) == f"rules@{commit} with local changes"

@@ -23,17 +23,17 @@ class Transaction:
     def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._connection = connection
 
-    async def one(self, name: str, **values: Any) -> Row | None:
+    async def one(self, name: str, /, **values: Any) -> Row | None:
         """The first row."""
         cursor = await self._connection.execute(QUERIES[name], values)
         return await cursor.fetchone()
 
-    async def all(self, name: str, **values: Any) -> list[Row]:
+    async def all(self, name: str, /, **values: Any) -> list[Row]:
         """Every row."""
         cursor = await self._connection.execute(QUERIES[name], values)
         return await cursor.fetchall()
 
-    async def do(self, name: str, **values: Any) -> int:
+    async def do(self, name: str, /, **values: Any) -> int:
         """The number of rows changed."""
         cursor = await self._connection.execute(QUERIES[name], values)
         return cursor.rowcount

@@ -46,8 +46,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_role": {"p_name": "new", "p_verbs": "{job.plan}"},
     "set_team_member": {"p_is_member": True},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
-    "attach_policy": {"p_path": "a", "p_spec": {"name": "n", "level": "advisory", "files": {"a.rego": ""}}},
-    "override_check": {"p_reason": "x"},
     "worker_record_checks": {"p_checks": []},
     "cancel_job": {},
     "change_runners": {"p_workers": "workers", "p_change": "drain"},

@@ -131,7 +131,6 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_job_identity": attached,
         "p_policy": policy,
         "p_variable": variable,
-        "p_policy": policy,
         "p_account": account,
         "p_invitation": invitation,
         "p_rollout": rollout,

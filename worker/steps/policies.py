@@ -30,7 +30,7 @@ _KEPT = ("PATH", "HOME", "TMPDIR", COOKIE_VARIABLE)
 
 
 async def check_policies(space: Workspace) -> None:
-    """Evaluate every set and record the verdicts; the server decides whether the job may go on."""
+    """Evaluate every set and record the verdicts; the server decides whether the job may continue."""
     given = await space.context.server.policies(space.ref)
     # Rules see the plan, and no variable of the job.
     before, space.env = space.env, {name: value for name, value in space.env.items() if name in _KEPT}

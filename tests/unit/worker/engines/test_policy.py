@@ -1,4 +1,4 @@
-"""What OPA is given about a plan, and what its answer means."""
+"""The input that OPA gets about a plan, and the meaning of its answer."""
 
 import json
 from typing import Any

@@ -86,7 +86,7 @@ class Model:
         for need in needs.split():
             what, path = need.split("@")
             for verb in self.roles.get(what, {what}):
-                # A right anywhere is asked for before the modules are known; each of them is asked for afterwards.
+                # A right anywhere is required before the modules are known, and a right at each of them afterwards.
                 is_there = path == "*" and any(self.has(verb, at) for at in PATHS)
                 if not is_there and not (self.has(verb, path) and self.is_within_limit(verb, path)):
                     return False

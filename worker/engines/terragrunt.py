@@ -151,11 +151,11 @@ def _refuse(space: Workspace, layout: Layout, unit: Unit) -> None:
     for folder in filter(is_outside, unit.producers):
         raise JobFailed(f"{UNIT} depends on {folder}, which is not in the repository.", code="unit_outside",
                         hint="Depend on units of this repository, or bind an input to the other module.")  # fmt: skip
-    for name, folder in unit.dependencies.items() if not has_own(space) else ():
+    for name, place in unit.dependencies.items() if not has_own(space) else ():
         missing = {input_name(name, each) for each in unit.outputs.get(name, ())} - space.bound.values.keys()
         if missing:
             raise JobFailed(
-                f'The dependency "{name}" ({folder or "a computed path"}) gives outputs that are not bound: '
+                f'The dependency "{name}" ({place or "a computed path"}) gives outputs that are not bound: '
                 f"{', '.join(sorted(missing))}.", code="dependency_unbound",
                 hint=f"Accept the proposed dependency: runyard dependencies proposals {space.spec.module.path} --accept.",
             )  # fmt: skip

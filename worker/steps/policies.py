@@ -12,13 +12,13 @@ from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.cache import has_its_checksum
 from worker.engines.policy import (
     EVALUATION_SECONDS,
-    OPA,
     QUERY,
     failed_set,
     policy_input,
     pure_capabilities,
     read_verdict,
 )
+from worker.enums import OPA
 from worker.errors import EngineKilled, JobFailed
 from worker.files.sealed import sealed
 from worker.steps.engine import provide
@@ -30,7 +30,7 @@ _KEPT = ("PATH", "HOME", "TMPDIR", COOKIE_VARIABLE)
 
 
 async def check_policies(space: Workspace) -> None:
-    """Evaluate every set and record the verdicts; the server decides whether the job may continue."""
+    """Evaluate every set and record the verdicts; the server decides whether the job continues."""
     given = await space.context.server.policies(space.ref)
     # Rules see the plan, and no variable of the job.
     before, space.env = space.env, {name: value for name, value in space.env.items() if name in _KEPT}

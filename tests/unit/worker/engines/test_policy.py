@@ -1,4 +1,4 @@
-"""The input that OPA gets about a plan, and the meaning of its answer."""
+"""The input of OPA about a plan, and the meaning of its answer."""
 
 import json
 from typing import Any

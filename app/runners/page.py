@@ -159,7 +159,7 @@ def runners() -> rx.Component:
         rollout_panel(),
         rx.cond(HAS_RUNNERS, rx.fragment(tiles(), _bar(), chips())),
         runners_table(),
-        rx.cond(HAS_RUNNERS, active_jobs()),
+        rx.cond(HAS_RUNNERS | (RunnersState.job_count > 0), active_jobs()),
         title="Runners",
         active="runners",
         dialogs=[

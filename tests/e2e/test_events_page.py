@@ -20,7 +20,7 @@ def test_events_are_searched_filtered_and_exported(product: Product, open_as: Ca
     runner = ScriptedRunner(product, person, "build-host-01")
     number = enqueue(product, person, make_module(product, person, "pay/ledger"), "PLAN")
     page = open_as(person)
-    page.goto("/dashboard/runners")
+    page.goto("/dashboard/figures")
     page.get_by_role("link", name="Events").click()
     expect(page.locator("tr[data-event=enqueued]")).to_contain_text(f"#{number} pay/ledger")
 

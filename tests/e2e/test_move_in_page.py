@@ -30,7 +30,7 @@ def test_a_state_is_changed_from_its_panel(product: Product, owner: Person, open
     body = json.dumps({"version": 4, "serial": 1, "lineage": "l", "resources": []})
     product.rpc(owner.token, "push_state", {"p_module": module, "p_body": body})
     page = open_as(owner)
-    page.goto(f"/dashboard/modules?module={module}")
+    page.goto(f"/dashboard/modules?tab=state&module={module}")
     page.get_by_role("region", name="State versions").get_by_role("button", name="Change").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_label("From address").fill("terraform_data.a")

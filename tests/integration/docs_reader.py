@@ -67,6 +67,7 @@ MODULES = {
     "docs/policies.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
     "docs/records.md": ("platform/cdn",),
+    "docs/reference/modules.md": ("platform/vpc",),
     "docs/schedules.md": ("platform/vpc",),
     "docs/variables.md": ("platform/vpc",),
 }

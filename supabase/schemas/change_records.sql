@@ -138,17 +138,19 @@ begin
         'pull_request', coalesce(p_job.payload #> '{options,git,pull_request}',
           p_job.payload #> '{options,git,queue}'),
         'request', jsonb_build_object('by', p_job.created_by_label, 'at', p_job.created_at, 'message', p_job.message),
-        'variables', private.record_variables(p_job.id))),
+        'variables', case when r.is_own then private.record_variables(p_job.id) end)),
       'internalParameters', jsonb_build_object('approvals', private.record_approvals(p_job.id),
         'approvals_required', p_job.approvals_required, 'checks', private.record_checks(p_job),
-        'token_claims', private.identity_claims(p_job),
+        'token_claims', case when r.is_own then private.identity_claims(p_job) end,
         'status', p_job.status, 'chain', jsonb_build_object('sequence', p_sequence, 'previous_sha256', p_previous)),
-      'resolvedDependencies', private.record_materials(p_job)),
+      'resolvedDependencies', case when r.is_own then private.record_materials(p_job) else '[]' end),
     'runDetails', jsonb_build_object('builder', jsonb_build_object('id', 'urn:runyard:runner:' || p_job.worker_id),
       'metadata', jsonb_build_object('invocationId', format('run %s, job %s, attempt %s', p_job.number, p_job.id,
         p_job.attempt), 'startedOn', p_job.started_at, 'finishedOn', p_job.finished_at),
       'runner', private.record_runner(p_job))))
-    from public.organizations as o where o.id = p_job.org_id);
+    -- Of a move of resources the other module's chain has a record, too: its readers need not see the job's module.
+    from public.organizations as o cross join (select p_job.module_id = p_module.id as is_own) as r
+    where o.id = p_job.org_id);
 end;
 $$;
 

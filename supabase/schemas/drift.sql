@@ -34,7 +34,10 @@ declare
   v_module public.modules := (select m from public.modules as m where m.id = p_cause.module_id);
 begin
   v_job.type := p_type;
-  v_job.payload := jsonb_set(p_cause.payload, '{options}', p_options);
+  v_job.payload := jsonb_set(p_cause.payload, '{options}', p_options) - 'policies';
+  if p_type <> 'DRIFT' then
+    v_job.payload := private.with_policies(v_job.payload, v_job.org_id, v_job.module_path);
+  end if;
   v_job.approvals_required := case when p_type = 'APPLY' then v_module.approvals_required else 0 end;
   -- A module that a person has locked waits for a person.
   v_job.needs_confirmation := p_type = 'APPLY' and exists (
@@ -129,7 +132,7 @@ begin
       'since', g.since, 'action', private.drift_action(p_org, g.group_path), 'told', array(
         select distinct r.channel || ' ' || r.address_hint
         from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
-        where d.org_id = p_org and d.event = 'module.drift' and d.status in ('DELIVERED', 'KEPT')
+        where v_seen is null and d.org_id = p_org and d.event = 'module.drift' and d.status in ('DELIVERED', 'KEPT')
           and d.subject = any (g.subjects) and d.created_at >= g.since order by 1)) order by g.since, g.group_path),
       '[]')
     from (

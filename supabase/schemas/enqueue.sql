@@ -394,8 +394,9 @@ begin
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
         m.time_limits, case when p_type = 'DRIFT' then m.drift_ignores end as drift_ignores,
-      (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
-        join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
+      -- Without the producer: who reads the job need not see that module.
+      (select jsonb_object_agg(b.input, b.output) from public.module_bindings as b
+        where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -541,7 +542,8 @@ begin
   perform private.need_to_run(p_org, p_type, array[p_module], p_options);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
-    select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
+    select j.id into v_job from public.provision_jobs as j
+    where j.org_id = p_org and j.module_id = p_module and j.idempotency_key = v_key;
   end if;
   if v_job is null then
     v_job := (private.request_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
@@ -589,10 +591,10 @@ begin
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     v_jobs := array(select j.id from public.provision_jobs as j where j.org_id = p_org
-      and j.idempotency_key = any (v_keys));
+      and j.module_id = any (v_modules) and j.idempotency_key = any (v_keys));
     select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
     from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
-    where not exists (select from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = u.key);
+    where not exists (select from public.provision_jobs as j where j.module_id = u.id and j.idempotency_key = u.key);
   end if;
   if v_modules is not null then
     v_jobs := v_jobs || private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);

@@ -116,7 +116,7 @@ create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, fi
   where finished_at is not null;
 create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_id) where plan_job_id is not null;
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
-create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
+create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (module_id, idempotency_key)
   where idempotency_key is not null;
 -- For a runner that is removed and for the sweep, which know no organisation: jobs that only one runner may take, and
 -- approvals that run out.
@@ -129,7 +129,8 @@ grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
+    -- A reading of a repository is about all its modules, wherever its runner is.
+    and target_connection_id is null and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
 comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
@@ -162,7 +163,7 @@ comment on column public.provision_jobs.plan_job_id is 'The plan whose saved res
 comment on column public.provision_jobs.is_followed is
   'Whether an apply with the same number followed this plan: lists show that one.';
 comment on column public.provision_jobs.idempotency_key is
-  'The caller''s own key: enqueueing again with it returns this job.';
+  'The caller''s own key: enqueueing the module again with it returns this job.';
 comment on column public.provision_jobs.is_quarantined is
   'Whether it took down two different runners and was taken out.';
 comment on column public.provision_jobs.late_report is
@@ -614,13 +615,19 @@ begin
 end;
 $$;
 
+-- Whether the caller sees a job; one about no module or group, only those who see the whole organisation.
+create function private.sees_job(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select private.may_see(p_job.org_id, case when p_job.target_connection_id is null then p_job.module_path end)
+$$;
+
 -- A job that the caller may do this with.
 create function private.seen_job(p_job bigint, p_verb text default 'job.read') returns public.provision_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  select * into v_job from public.provision_jobs where id = p_job and private.may_see(org_id, module_path);
+  select * into v_job from public.provision_jobs as j where id = p_job and private.sees_job(j);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;

@@ -89,7 +89,7 @@ declare
 begin
   perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey' and private.may_see(p_org, j.module_path);
+    and j.payload ? 'survey' and private.sees_job(j);
   if v_job.id is null then
     perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
   end if;

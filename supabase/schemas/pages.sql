@@ -190,7 +190,7 @@ language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need_seen(p_org);
   return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number and private.may_see(p_org, j.module_path));
+    where j.org_id = p_org and j.number = p_number and private.sees_job(j));
 end;
 $$;
 comment on function private.job_by_number is
@@ -244,7 +244,7 @@ declare
 begin
   perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and private.may_see(p_org, j.module_path)
+    and private.sees_job(j)
   order by j.id desc limit 1;
   if v_job.id is null then
     return null;

@@ -136,7 +136,8 @@ begin
     and private.is_admitted(m.org_id)
     and (m.role <= v_least or exists (select from private.bindings_for(p_verb, m.org_id, '', m.user_id)));
   if not found then
-    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least;
+    return query select a.org_id from private.acting_account() as a where private.role_of(a) <= v_least
+      or exists (select from private.bindings_for(p_verb, a.org_id, '', a.id));
   end if;
 end;
 $$;

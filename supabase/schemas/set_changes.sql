@@ -21,7 +21,7 @@ begin
   perform private.check_job_options(p_org, p_type, null, p_options);
   perform private.need_target(p_org, p_path);
   perform pg_advisory_xact_lock(private.lock_key('set', p_org::pg_catalog.text));
-  select * into v_set from public.job_sets where org_id = p_org and idempotency_key = v_key;
+  select * into v_set from public.job_sets where org_id = p_org and path = p_path and idempotency_key = v_key;
   if v_set.id is not null then
     return private.set_json(v_set);
   end if;

@@ -25,8 +25,8 @@ create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
 create index job_sets_finished_at_idx on public.job_sets (finished_at) where finished_at is not null;
 create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
-create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
-  is not null;
+create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, path, idempotency_key)
+  where idempotency_key is not null;
 alter table public.job_sets enable row level security;
 grant select on public.job_sets to authenticated, service_role;
 -- Whether the caller sees a set: its path and every module of it. A cascade has modules of other groups.
@@ -48,7 +48,7 @@ comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
-comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it, at the same path, returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';

@@ -280,10 +280,10 @@ create unique index service_accounts_name_idx on public.service_accounts (org_id
 alter table public.service_accounts enable row level security;
 grant select on public.service_accounts to authenticated, service_role;
 
--- The role of a service account in its organisation. One that has roles at paths alone reads, as a viewer does.
+-- The role of a service account in its organisation. One that has roles at paths alone is a guest.
 create function private.role_of(p_account public.service_accounts) returns public.member_role
 language sql stable set search_path = '' as $$
-  select coalesce(p_account.role, (select 'viewer'::public.member_role from public.role_bindings as b
+  select coalesce(p_account.role, (select 'guest'::public.member_role from public.role_bindings as b
     where b.account_id = p_account.id limit 1))
 $$;
 

@@ -175,6 +175,8 @@ def test_an_account_that_was_there_is_joined_only_by_its_owner_and_nothing_that_
     with refused("RY403", "There is an account with this address already."):
         sign_in(sso, ann.email, user=ann)
     assert ann.call("allow_sign_in_link") == {"provider": provider(sso), "name": "Example ID"}
+    with refused("RY403", "There is an account with this address already."):
+        sign_in(sso, f"eve@{DOMAIN}", user=ann)
     run("insert into auth.sessions (id, user_id) values (gen_random_uuid(), %s)", [ann.id])
     sign_in(sso, ann.email, user=ann)
     left = "select (select encrypted_password from auth.users where id = %s), (select count(*) from auth.sessions where user_id = %s),"
@@ -193,7 +195,7 @@ def test_an_identity_stays_with_its_account(sso: Organization) -> None:
 def test_groups_fill_teams_and_a_removed_group_ends_its_rights_and_no_claim_makes_an_owner(sso: Organization) -> None:
     sso.module("a/b")
     team(sso, "sre", "infra-sre", "operator")
-    team(sso, "owners", "owners", "admin")
+    owners = team(sso, "owners", "owners", "admin")
     by_hand = sso.owner.call("create_team", p_org=sso.id, p_name="By hand")["id"]
     ann = sign_in(sso, f"ann@{DOMAIN}", ["infra-sre", "all-staff", "owner"])
     assert (role_of(sso, ann), teams_of(sso, ann)) == ("guest", ["sre"])
@@ -203,6 +205,8 @@ def test_groups_fill_teams_and_a_removed_group_ends_its_rights_and_no_claim_make
     assert (role_of(sso, ann), teams_of(sso, ann)) == ("guest", ["By hand", "owners"])
     with refused("RY403", "You need member.own"):
         ann.call("set_sign_in_rules", p_org=sso.id, p_default_role="operator", p_is_only=False, p_break_glass=None)
+    sso.owner.call("set_team_claim", p_team=owners, p_claim="others")
+    assert teams_of(sso, ann) == ["By hand"]
     again(sso, ann, [])
     assert role_of(sso, ann) is None
     with refused("RY404", "There is no such organisation"):

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.test_policies import attach
+from tests.db.world import Organization, Runner, World, refused, this
 
 VPC, SUBNET = "aws_vpc.main", "aws_subnet.a"
 
@@ -166,3 +167,20 @@ def test_the_overview_counts_by_group_and_says_who_was_told(org: Organization, r
         ("net/eu", 1, 2, "tell", [])
     ]
     assert org.owner.call("drift_overview", p_org=org.id, p_path="other") == []
+
+
+@pytest.mark.parametrize("action", ["plan", "apply", "accept"])
+def test_what_drift_starts_is_checked_by_the_policies_of_its_module(
+    org: Organization, runner: Runner, action: str
+) -> None:
+    attach(org, "net", "cost", "overridable")
+    org.group("net", p_drift_action=action)
+    check(org, runner, found((VPC, "update")))
+    job = runner.claim_one()
+    assert [each["name"] for each in runner.call("worker_policies", **this(job))["sets"]] == ["cost"]
+    if action == "accept":
+        checks = [{"id": each["id"], "verdict": "passed"} for each in job["payload"]["policies"]]
+        runner.call("worker_record_checks", **this(job), p_checks=checks)
+        runner.finish(job, p_plan_summary=found())
+        again = runner.claim_one()
+        assert (again["type"], again["payload"].get("policies")) == ("DRIFT", None)

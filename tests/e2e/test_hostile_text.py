@@ -45,6 +45,13 @@ def job(product: Product, person: Person) -> int:
     runner = ScriptedRunner(product, person, "bench-1")
     worker = runner.worker["id"]
     product.sql("update worker_instances set hostname = %s, last_error = %s where worker_id = %s", TEXT, TEXT, worker)
+    rules = {
+        "name": "hostile",
+        "level": "advisory",
+        "source": HOSTILE,
+        "files": {"a.rego": f"package main\n# {HOSTILE}"},
+    }
+    product.rpc(person.token, "attach_policy", {"p_org": person.org_id, "p_path": "net", "p_spec": rules})
     arguments = {"p_org": person.org_id, "p_type": "PLAN", "p_module": module, "p_options": {"reason": HOSTILE}}
     number = int(product.rpc(person.token, "enqueue_job", arguments)["number"])
     claimed = runner.claim()
@@ -54,6 +61,10 @@ def job(product: Product, person: Person) -> int:
     changed = {"address": HOSTILE, "action": "update", "unchanged": 1, "attributes": [attribute]}
     runner.artifact(claimed, "changes.json", json.dumps({"resources": [changed]}).encode())
     resource = {"address": HOSTILE, "type": HOSTILE, "name": HOSTILE, "action": "update"}
+    message = dict.fromkeys(("rule", "kind", "text", "resource", "hint"), HOSTILE)
+    (given,) = claimed["payload"]["policies"]
+    checks = [{"id": given["id"], "verdict": "failed", "messages": [message]}]
+    runner._call("worker_record_checks", p_job=claimed["id"], p_attempt=claimed["attempt"], p_checks=checks)
     summary = {"update": 1, "has_changes": True, "resources": [resource], "outputs": [HOSTILE]}
     runner.finish(claimed, "SUCCEEDED", summary=summary, last_seq=1)
     return number
@@ -76,7 +87,7 @@ def test_a_job_its_plan_and_its_log_run_nothing(person: Person, job: int, open_a
     resource = page.get_by_test_id("plan-resource")
     shows_safely(page, resource, page.locator("#L1"), page.locator("#L2"))
     resource.get_by_role("button", expanded=False).first.click()
-    shows_safely(page, page.get_by_test_id("plan-attributes"))
+    shows_safely(page, page.get_by_test_id("plan-attributes"), page.get_by_test_id("check"))
     page.goto("/dashboard/jobs")
     expect(page.get_by_text(f"#{job}", exact=True).first).to_be_visible()
     assert page.evaluate(INJECTED) == []
@@ -108,7 +119,7 @@ def test_settings_run_nothing(product: Product, person: Person, open_as: Any) ->
         HOSTILE, person.org_id,
     )  # fmt: skip
     page = open_as(person)
-    for name in ("notifications", "variables", "organisation", "members", "audit"):
+    for name in ("notifications", "variables", "organisation", "members", "audit", "policies"):
         page.goto(f"/dashboard/settings/{name}")
         shows_safely(page)
 

@@ -37,7 +37,7 @@ async def read_bound(space: Workspace) -> BoundValues:
     space.log.redactor.add(*(text for name in found.sensitive for text in texts_of(found.values.get(name))))
     for name in sorted(found.values):
         secret = ", sensitive" if name in found.sensitive else ""
-        space.say(f"Input {name} is an output of {bindings.get(name, 'another module')}{secret}")
+        space.say(f"Input {name} is the output {bindings.get(name, name)} of another module{secret}")
     return found
 
 
@@ -49,7 +49,7 @@ async def _check_declared(space: Workspace) -> None:
     declared = await asyncio.to_thread(declared_variables, space.work, is_tofu=module.engine is EngineName.TOFU)
     for name in sorted(set(module.bindings) - declared):
         raise JobFailed(
-            f'The code of {module.path} declares no variable "{name}", which is bound to an output of {module.bindings[name]}.',
+            f'The code of {module.path} declares no variable "{name}", which is bound to the output {module.bindings[name]}.',
             code="bound_input_unknown",
             hint=f"Declare the variable, or remove the binding: runyard dependencies list {module.path}.",
         )

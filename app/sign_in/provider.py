@@ -111,7 +111,9 @@ async def _redeem(runtime: Runtime, request: Request, verifier: str) -> Response
         said = request.query_params.get("error_description", "")[:MOST_WORDS]
         raise Refused(said or "The provider did not sign you in.", "" if said else "Begin it again.")
     if verifier.startswith(TEST):
-        return RedirectResponse(TESTED_AT, 303)
+        tested = RedirectResponse(TESTED_AT, 303)
+        tested.delete_cookie(SAID, path="/")
+        return tested
     body = {"auth_code": code, "code_verifier": verifier}
     client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
     said_by_auth = await client.ask_auth("POST", "token?grant_type=pkce", "", body, address)

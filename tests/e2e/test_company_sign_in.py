@@ -105,7 +105,7 @@ def test_who_left_the_group_loses_the_open_page(company: Company, chromium: Brow
     company.provider.sign_in("cyd")
     # An access token's life later; nobody touches the page.
     company.one("update auth.runyard_provider_sessions set read_at = now() - interval '1 hour' returning 1")
-    expect(page.locator(".ry-org")).not_to_contain_text("Example", timeout=LATER)
+    page.wait_for_function("() => !document.querySelector('.ry-org')?.textContent.includes('Example')", timeout=LATER)
     page.close()
 
 

@@ -133,6 +133,7 @@ def sign_in_as(page: Page, email: str, button: str) -> None:
     write(page, page.get_by_label("Email"), email)
     if button == "Sign in":
         page.keyboard.press("Enter")
+        expect(page.get_by_label("Password")).to_be_focused()
     write(page, page.get_by_label("Password"), PASSWORD)
     press(page, page.get_by_role("button", name=button, exact=True))
 

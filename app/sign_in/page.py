@@ -75,7 +75,7 @@ def _provider() -> rx.Component:
     """Shown when a provider speaks for the address that was typed (sign_in.js)."""
     button = act_button(rx.el.span("Continue"), type="button", class_name="ry-wide", custom_attrs={"data-leave": ""})
     other = rx.el.button(
-        "Use a password instead", type="button", class_name="ry-link sm", custom_attrs={"data-password": ""}
+        "Use a password instead", type="button", class_name="rt-reset ry-link", custom_attrs={"data-password": ""}
     )
     return rx.el.div(
         button, rx.el.small("Your organisation signs this address in there. ", other), class_name="ry-f ry-at-provider"

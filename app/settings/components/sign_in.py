@@ -18,8 +18,8 @@ from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows
 State = SignInState
 IS_OWNER = SessionState.role == "owner"
 DOMAINS = (
-    Column("Domain", strong("name")),
-    Column("Proof", lambda row: rx.cond(row["is_proved"], "Proved", "Waiting for DNS"), "c-m"),
+    Column("Domain", strong("name"), "n-a"),
+    Column("Proof", lambda row: rx.cond(row["is_proved"], "Proved", "Waiting for DNS"), "c-m n-c"),
     Column(
         "TXT record",
         lambda row: rx.el.div(
@@ -27,6 +27,7 @@ DOMAINS = (
             rx.cond(~row["is_proved"], rx.el.code(row["value"])),
             class_name="ry-stack ry-breaks",
         ),
+        "n-w",
     ),
     Column(
         "Actions",
@@ -35,13 +36,17 @@ DOMAINS = (
             Act("trash-2", "Remove", State.ask_remove, is_danger=True),
             may=IS_OWNER,
         ),
-        "r",
+        "r n-b",
     ),
 )
 TEAMS = (
-    Column("Group at the provider", lambda row: rx.cond(row["claim"] != "", rx.el.code(row["claim"]), "none: by hand")),
-    Column("Team", strong("name")),
-    Column("Actions", row_menu(Act("pencil", "Choose the group", State.choose), may=IS_OWNER), "r"),
+    Column(
+        "Group at the provider",
+        lambda row: rx.cond(row["claim"] != "", rx.el.code(row["claim"]), "none: by hand"),
+        "n-a",
+    ),
+    Column("Team", strong("name"), "n-c"),
+    Column("Actions", row_menu(Act("pencil", "Choose the group", State.choose), may=IS_OWNER), "r n-b"),
 )
 
 

@@ -4,8 +4,11 @@ set statement_timeout = '60s';
 
 set local check_function_bodies = off;
 
+-- The call has a default for what is new.
+-- squawk-ignore ban-drop-function
 DROP FUNCTION "private"."allow_sign_in_link"();
 
+-- squawk-ignore ban-drop-function
 DROP FUNCTION "public"."allow_sign_in_link"();
 
 ALTER TABLE "private"."sign_in_links" ADD COLUMN "is_test" boolean NOT NULL DEFAULT false;

@@ -1,4 +1,4 @@
-"""What owners set about signing in with the company's account: domains, the provider, groups of teams."""
+"""Owners choose how members sign in with the company's account: domains, the provider, groups of teams."""
 
 import pytest
 

@@ -89,30 +89,33 @@
   }
   /* ---- the company's account: an address of a proved domain leads to its provider ---- */
   const SAID = "runyard_said";
+  const emailOf = (form) => form.querySelector("[name=email]");
   async function lookUp(form) {
-    const email = form.querySelector("[name=email]").value;
+    const email = emailOf(form).value;
     const found = await window.runyard.post("/auth/provider", { email }).catch(() => ({}));
-    if (form.querySelector("[name=email]").value !== email) return;
-    showProvider(form, found.name || "", Boolean(found.is_only));
+    if (emailOf(form).value !== email) return;
+    beside(form.querySelector("[data-leave] span")).textContent = `Continue with ${found.name}`;
+    show(form, found.name ? "provider" : "password");
   }
-  function showProvider(form, name, isOnly) {
-    form.querySelector("[data-provider]").hidden = !name;
-    if (name) beside(form.querySelector("[data-leave] span")).textContent = `Continue with ${name}`;
-    form.toggleAttribute("data-only", isOnly);
+  /* The form shows the address alone, then the provider or the password; another address begins again. */
+  function show(form, step) {
+    form.dataset.step = step;
+    form.querySelector(step === "provider" ? "[data-leave]" : "[name=password]").focus();
   }
-  async function leave(path, form) {
-    const answer = await window.runyard.post(path, form ? { email: form.querySelector("[name=email]").value } : {}).catch(() => ({}));
-    if (answer.go) { window.location.assign(answer.go); return; }
-    if (form) say(form, answer);
+  async function leave(path, place, fields) {
+    const answer = await window.runyard.post(path, fields).catch(() => ({}));
+    if (answer.go) window.location.assign(answer.go); else say(place, answer);
   }
-  document.addEventListener("change", ({ target }) => {
-    const form = target.name === "email" && target.closest("form[data-auth=login]");
-    if (form) lookUp(form);
+  const leaveBy = (form) => leave("/auth/leave", form, { email: emailOf(form).value });
+  document.addEventListener("input", ({ target }) => {
+    if (target.name === "email") delete target.closest("form[data-auth=login]")?.dataset.step;
   });
   document.addEventListener("click", ({ target }) => {
-    const left = target.closest("[data-leave]");
-    if (left) leave("/auth/leave", left.closest("form"));
-    if (target.closest("[data-join]")) leave("/auth/link");
+    const [left, other] = [target.closest("[data-leave]"), target.closest("[data-password]")];
+    if (left) leaveBy(left.closest("form"));
+    if (other) show(other.closest("form"), "password");
+    const joined = target.closest("[data-join]");
+    if (joined) leave("/auth/link", joined.closest("section"), { is_test: joined.dataset.join });
   });
   /* Back from a provider: what to say, once, or that the account asks for its code as well. */
   function hear() {
@@ -122,7 +125,7 @@
     const words = decodeURIComponent(found.slice(SAID.length + 1));
     const form = document.querySelector("form[data-auth=login]");
     if (words !== "code") { say(form, { message: words }); return; }
-    form.dataset.auth = "second";
+    Object.assign(form.dataset, { auth: "second", step: "password" });
     form.querySelectorAll("[name=email],[name=password]").forEach((each) => Object.assign(each, { disabled: true, required: false }));
     askCode(form, {});
   }
@@ -143,12 +146,15 @@
     const form = event.target.closest("form[data-auth]");
     if (!form) return;
     event.preventDefault();
-    const button = form.querySelector("button[type=submit]");
-    button.disabled = true;
+    const isKnown = form.dataset.auth !== "login" || form.dataset.step === "password";
+    const buttons = form.querySelectorAll("button[type=submit]");
+    buttons.forEach((each) => { each.disabled = true; });
+    if (!isKnown) await (form.dataset.step ? leaveBy(form) : lookUp(form));
+    if (!isKnown) { buttons.forEach((each) => { each.disabled = false; }); return; }
     let answer;
     try { answer = await window.runyard.post(`/auth/${form.dataset.auth}`, fieldsOf(form)); }
     catch { answer = { ok: false, message: "The server did not answer.", hint: "Nothing was changed. Try again." }; }
-    button.disabled = false;
+    buttons.forEach((each) => { each.disabled = false; });
     if (form.dataset.auth === "accept" && answer.status === 401) { window.location.assign("/login?next=/invite"); return; }
     const isJoined = ["accept", "join"].includes(form.dataset.auth) && answer.ok && !answer.confirm;
     if (isJoined) sessionStorage.removeItem(KEPT);

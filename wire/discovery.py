@@ -1,7 +1,4 @@
-"""Root modules of a repository: folders that an engine is run in, with what is known about each.
-
-The same text is in worker/engines and cli/modules, as that of the blocks.
-"""
+"""Root modules of a repository: folders that an engine is run in, with what is known about each."""
 
 import os
 import re

@@ -67,6 +67,9 @@ def connection_banner() -> rx.Component:
         rx.el.code("runyard doctor"),
         " on the server to see why.",
     )
+    alone_in = _words(
+        "You came in without ", SessionState.without, ", which everybody else must use. This is in the audit log."
+    )
     swept = rx.cond(SessionState.is_unswept, _banner("alarm-clock-off", unswept, "amber"))
     link_words = rx.match(
         SessionState.link,
@@ -80,5 +83,7 @@ def connection_banner() -> rx.Component:
         "No connection to the dashboard", since, ". Reconnecting… This page may be out of date, and nothing is sent."
     )
     return rx.fragment(
-        rx.el.div(link_words, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")
+        rx.cond(SessionState.without != "", _banner("key-round", alone_in, "amber")),
+        rx.el.div(link_words, class_name="ry-told"),
+        rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut"),
     )

@@ -96,6 +96,7 @@ class SessionState(Sparing, rx.State):
     link: str = ""
     link_since: str = ""
     is_unswept: bool = False
+    without: str = ""
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
@@ -144,7 +145,7 @@ class SessionState(Sparing, rx.State):
 
     async def _choose(self, session: BrowserSession, org: Organisation) -> None:
         self.org_id, self.org_slug, self.org_name, self.org_initials = org.id, org.slug, org.name, initials(org.name)
-        self.role = org.role
+        self.role, self.without = org.role, org.without
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
         self.can_decide, self.can_run, self.can_write = (
             self.can_operate or verb in org.verbs for verb in ("job.approve", "job.plan", "module.write")

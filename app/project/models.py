@@ -80,11 +80,14 @@ class Organisation:
     is_last: bool = False
     # What roles at paths let them do somewhere.
     verbs: frozenset[str] = frozenset()
+    # The provider that everybody else must come through: its break-glass owner came in without it.
+    without: str = ""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Organisation":
         """Build from a row of my_organizations()."""
         verbs = frozenset(row.get("verbs") or ())
         return cls(
-            str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), bool(row.get("is_last")), verbs
-        )
+            str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), bool(row.get("is_last")), verbs,
+            str(row.get("without") or ""),
+        )  # fmt: skip

@@ -11,6 +11,7 @@ from app.frame.card import submit as submit_button
 from app.frame.route import Route
 from app.ui.button import act_button
 from app.ui.elements import LinkNoteElement
+from app.ui.feedback import problem_line
 from app.ui.icons import icon
 
 
@@ -27,7 +28,7 @@ def _field(
             name=name,
             type=kind,
             auto_complete=complete,
-            required=True,
+            required=complete != "current-password",
             min_length=8 if complete == "new-password" else 0,
             placeholder="you@example.com" if kind == "email" else "",
             custom_attrs={"spellCheck": "false"},
@@ -37,15 +38,11 @@ def _field(
     )
 
 
-def _problem() -> rx.Component:
-    return rx.el.p(role="alert", hidden=True, class_name="ry-problem", custom_attrs={"data-problem": ""})
-
-
 def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
     return rx.el.form(
         LinkNoteElement.create(class_name="ry-link-note", custom_attrs={"role": "status"}),
         *fields,
-        _problem(),
+        problem_line(),
         submit_button(submit),
         class_name="ry-form",
         custom_attrs={"data-auth": action},
@@ -77,12 +74,11 @@ def _code() -> rx.Component:
 def _provider() -> rx.Component:
     """Shown when a provider speaks for the address that was typed (sign_in.js)."""
     button = act_button(rx.el.span("Continue"), type="button", class_name="ry-wide", custom_attrs={"data-leave": ""})
+    other = rx.el.button(
+        "Use a password instead", type="button", class_name="rt-reset ry-link", custom_attrs={"data-password": ""}
+    )
     return rx.el.div(
-        button,
-        rx.el.small("Your organisation signs this address in there."),
-        class_name="ry-f",
-        hidden=True,
-        custom_attrs={"data-provider": ""},
+        button, rx.el.small("Your organisation signs this address in there. ", other), class_name="ry-f ry-at-provider"
     )
 
 
@@ -110,10 +106,11 @@ def sign_in() -> rx.Component:
     forgotten = rx.el.a("Forgot password?", href="/forgotten", class_name="ry-link sm")
     return card(
         "Sign in",
-        "",
+        "Start with your email.",
         _form(
             "login",
             _email(),
+            submit_button("Continue", class_name="ry-at-address"),
             _provider(),
             _field("password", "Password", "password", "current-password", forgotten),
             _code(),

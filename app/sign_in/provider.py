@@ -10,7 +10,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from app.http.cookies import NAME, set_sid
+from app.http.cookies import NAME, SAID, set_sid
 from app.http.origins import own_address
 from app.project.client import AuthSession
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
@@ -18,10 +18,12 @@ from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
 from app.sign_in.addresses import browser_address
 
-# What a browser that left for a provider brings back; its half-finished sign-in; words for the page.
-LEFT, HALF, SAID = "runyard_left", "runyard_half", "runyard_said"
+# What a browser that left for a provider brings back; its half-finished sign-in.
+LEFT, HALF = "runyard_left", "runyard_half"
 LEFT_SECONDS, SAID_SECONDS, MOST_WORDS = 600, 60, 300
 CODE_ASKED = "code"
+# A verifier that begins so is of a test: its code is never redeemed, and what happened is on the page of settings.
+TEST, TESTED_AT = "test-", "/dashboard/settings/sign-in"
 log = structlog.get_logger(__name__)
 
 
@@ -32,7 +34,7 @@ async def find(runtime: Runtime, request: Request, fields: dict[str, str]) -> Re
     except Unreachable:
         log.info("provider_not_looked_up")
         found = {}
-    return JSONResponse({"ok": True, "name": found.get("name", ""), "is_only": bool(found.get("is_only"))})
+    return JSONResponse({"ok": True, "name": found.get("name", "")})
 
 
 async def _provider_of(runtime: Runtime, fields: dict[str, str]) -> dict[str, str]:
@@ -52,16 +54,17 @@ async def leave(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
 
 
 async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Allow the provider of one's own domain to join this account, and go there."""
+    """Allow the provider of one's own domain to join this account, or only to show its claims, and go there."""
     session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
         raise SignedOut
-    found = await runtime.authorized.rpc(session, "allow_sign_in_link")
-    return _to_provider(runtime, request, str(found["provider"]))
+    is_test = fields.get("is_test") == "true"
+    found = await runtime.authorized.rpc(session, "allow_sign_in_link", {"p_is_test": is_test})
+    return _to_provider(runtime, request, str(found["provider"]), TEST if is_test else "")
 
 
-def _to_provider(runtime: Runtime, request: Request, provider: str) -> Response:
-    verifier = secrets.token_urlsafe(48)
+def _to_provider(runtime: Runtime, request: Request, provider: str, mark: str = "") -> Response:
+    verifier = mark + secrets.token_urlsafe(48)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
     asked = {
         "provider": provider,
@@ -91,7 +94,8 @@ def callback(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
             response = _say(runtime, CODE_ASKED)
             _keep(runtime, response, HALF, error.auth.refresh_token)
         except AppError as error:
-            response = _say(runtime, f"{error.message} {error.hint}".strip())
+            page = TESTED_AT if verifier.startswith(TEST) else "/login"
+            response = _say(runtime, f"{error.message} {error.hint}".strip(), page)
         response.delete_cookie(LEFT, path="/auth")
         return response
 
@@ -106,6 +110,10 @@ async def _redeem(runtime: Runtime, request: Request, verifier: str) -> Response
     if not code:
         said = request.query_params.get("error_description", "")[:MOST_WORDS]
         raise Refused(said or "The provider did not sign you in.", "" if said else "Begin it again.")
+    if verifier.startswith(TEST):
+        tested = RedirectResponse(TESTED_AT, 303)
+        tested.delete_cookie(SAID, path="/")
+        return tested
     body = {"auth_code": code, "code_verifier": verifier}
     client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
     said_by_auth = await client.ask_auth("POST", "token?grant_type=pkce", "", body, address)
@@ -119,10 +127,10 @@ async def _enter(runtime: Runtime, request: Request, auth: AuthSession, address:
     return response
 
 
-def _say(runtime: Runtime, words: str) -> Response:
-    """Show words on the sign-in page: a script reads them once, as text."""
+def _say(runtime: Runtime, words: str, page: str = "/login") -> Response:
+    """Show words on a page, as text."""
     log.info("provider_sign_in_refused", words=words)
-    response = RedirectResponse("/login", 303)
+    response = RedirectResponse(page, 303)
     secure = runtime.settings.is_cookie_secure
     response.set_cookie(SAID, quote(words), max_age=SAID_SECONDS, samesite="lax", secure=secure, path="/")
     return response

@@ -12,6 +12,12 @@ from app.ui.icons import icon
 RETRY = {"data-retry": ""}
 
 
+def problem_line(words: rx.Var[str] | str = "", class_name: str = "") -> rx.Component:
+    """Show what was wrong, in words of the page's state or of a script (assets/sign_in.js)."""
+    classes = f"ry-problem {class_name}".strip()
+    return rx.el.p(words, role="alert", hidden=words == "", class_name=classes, custom_attrs={"data-problem": ""})
+
+
 def empty(
     icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component, test_id: str = "empty"
 ) -> rx.Component:

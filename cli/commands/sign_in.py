@@ -23,6 +23,8 @@ def show(here: Here) -> None:
         says = "proved" if each["proved_at"] else f"{each['record']} TXT {each['value']}"
         rows.append({"what": "domain", "name": each["domain"], "says": says})
     rows += [{"what": "team", "name": team["name"], "says": team["claim"] or "by hand"} for team in settings["teams"]]
+    claims = (settings["mine"] or {}).get("claims", {})
+    rows += [{"what": "my claim", "name": name, "says": str(value)} for name, value in sorted(claims.items())]
     here.printer.rows(rows, ("what", "name", "says"))
 
 
@@ -34,7 +36,6 @@ def provider(
     name: Annotated[str, Option("--name", help="Shown on the sign-in page.")] = "Company account",
     claim: Annotated[str, Option("--claim", help="The claim that lists a person's groups.")] = "groups",
     scopes: Annotated[str, Option("--scopes", help="Asked of the provider.")] = "openid email profile offline_access",
-    verified: Annotated[str, Option("--verified-claim", help="The claim for a verified address.")] = "email_verified",
     keep_secret: Annotated[bool, Option("--keep-secret", help="Leave the client secret as it is.")] = False,
 ) -> None:
     """Name the identity provider; its client secret is read from standard input. For owners."""
@@ -42,7 +43,7 @@ def provider(
     if not secret and not keep_secret:
         raise Usage("No client secret came on standard input.", "Pipe it in, or add --keep-secret.")
     spec = {"name": name, "issuer": issuer, "client_id": client_id, "claim": claim, "scopes": scopes}
-    given = {"organization": here.org.id, **spec, "verified_claim": verified, "client_secret": secret}
+    given = {"organization": here.org.id, **spec, "client_secret": secret}
     here.printer.result(_ask(here, given), lambda row: f"{row['name']} signs people in: {issuer}")
 
 

@@ -33,6 +33,7 @@ from stack.auth.users import clean_email, is_banned
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 LARGEST_CLAIMS = 32 * 1024
+ENTRA = "https://login.microsoftonline.com/"
 # The claims of a session are read again before its next access token would outlive them.
 DUE_SHARE, PAUSE_SECONDS = 0.8, 30.0
 SAID = re.compile(r"[\x20-\x7e]{1,300}")
@@ -276,19 +277,21 @@ def _challenge_of(verifier: str) -> str:
 
 
 def _wanted(row: Row) -> list[str]:
-    mapping = row["attribute_mapping"]
-    names = [mapping.get(name, name) for name in ("email", "email_verified")]
-    return [*names, *row["custom_claims_allowlist"]]
+    return [row["attribute_mapping"].get("email", "email"), _verifying(row), *row["custom_claims_allowlist"]]
+
+
+def _verifying(row: Row) -> str:
+    """The claim for a verified address; Entra has its own, as a number, a text or a truth value."""
+    return "xms_edov" if row["issuer"].startswith(ENTRA) else "email_verified"
 
 
 def _identity(row: Row, claims: dict[str, Any]) -> dict[str, Any]:
     """The identity as GoTrue keeps it; only an address that the provider has verified is one."""
     mapping = row["attribute_mapping"]
-    found = {name: claims.get(mapping.get(name, name)) for name in ("email", "email_verified", "name")}
+    found = {name: claims.get(mapping.get(name, name)) for name in ("email", "name")}
     if not found["email"]:
         raise AuthError(422, "email_address_not_provided", "The provider names no email address")
-    # Entra sends xms_edov as a number or a text.
-    if found["email_verified"] not in (True, 1, "1", "true"):
+    if claims.get(_verifying(row)) not in (True, 1, "1", "true"):
         raise AuthError(403, "provider_email_needs_verification", "The provider has not verified this email address")
     custom = {name: claims[name] for name in row["custom_claims_allowlist"] if name in claims}
     if len(orjson.dumps(custom)) > LARGEST_CLAIMS:

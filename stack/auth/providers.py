@@ -23,10 +23,10 @@ LENGTHS = {"name": 100, "client_id": 512, "client_secret": 2048, "issuer": 2048,
 RESERVED = frozenset(
     (
         "client_id", "client_secret", "redirect_uri", "response_type", "state", "nonce", "code_challenge",
-        "code_challenge_method", "scope", "code",
+        "code_challenge_method", "code_verifier", "scope", "code",
     )
 )  # fmt: skip
-MAPPED = frozenset(("email", "email_verified", "name"))
+MAPPED = frozenset(("email", "name"))
 MOST_ENTRIES, LONGEST_ENTRY = 50, 200
 
 

@@ -19,9 +19,9 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.add_sign_in
 comment on function public.add_sign_in_domain is 'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
 grant execute on function public.add_sign_in_domain to authenticated;
 
-create function public.allow_sign_in_link() returns jsonb
-language plpgsql set search_path = '' as e'\nbegin\n  return private.allow_sign_in_link();\nend\n';
-comment on function public.allow_sign_in_link is 'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour {provider, name}. Everybody who is signed in.';
+create function public.allow_sign_in_link(p_is_test boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.allow_sign_in_link(p_is_test);\nend\n';
+comment on function public.allow_sign_in_link is 'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour {provider, name}. Everybody who is signed in. As a test that sign-in only notes its claims: owners.';
 grant execute on function public.allow_sign_in_link to authenticated;
 
 create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
@@ -506,7 +506,7 @@ grant execute on function public.move_module_folder to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.my_organizations();\nend\n';
-comment on function public.my_organizations is 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), and the verbs that roles at paths add somewhere.';
+comment on function public.my_organizations is 'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees (null: all), the verbs that roles at paths add somewhere, and without which provider a break-glass owner came in.';
 grant execute on function public.my_organizations to authenticated;
 
 create function public.my_personal_tokens() returns jsonb
@@ -931,7 +931,7 @@ grant execute on function public.sign_in_provider_of to service_role;
 
 create function public.sign_in_settings(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.sign_in_settings(p_org);\nend\n';
-comment on function public.sign_in_settings is 'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: the claims of the caller''s own last sign-in there}. Admins.';
+comment on function public.sign_in_settings is 'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: the claims of the caller''s own last sign-in or test there}. Admins.';
 grant execute on function public.sign_in_settings to authenticated;
 
 create function public.sign_record(p_record bigint, p_key text, p_signature text) returns boolean

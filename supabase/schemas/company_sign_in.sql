@@ -24,12 +24,16 @@ create table private.sign_in_links (
   user_id uuid not null references auth.users (id) on delete cascade,
   org_id uuid not null references private.sign_in_providers (org_id) on delete cascade,
   expires_at timestamptz not null default now() + interval '15 minutes',
+  is_test boolean not null default false,
+  claims jsonb,
   primary key (user_id, org_id)
 );
 create index sign_in_links_org_id_idx on private.sign_in_links (org_id);
 alter table private.sign_in_links enable row level security;
 comment on table private.sign_in_links is
   'Accounts whose owners, signed in otherwise, agreed that the provider may sign them in; each for one first time.';
+comment on column private.sign_in_links.is_test is 'Whether an owner only wants to see the claims: nothing is joined.';
+comment on column private.sign_in_links.claims is 'What the provider said in that test.';
 
 -- The domain of an address.
 create function private.domain_of(p_email text) returns text
@@ -66,7 +70,7 @@ begin
     return;
   end if;
   delete from private.sign_in_links as l using auth.users as u
-  where l.user_id = p_user and l.org_id = p_provider.org_id and l.expires_at > now() and u.id = p_user
+  where l.user_id = p_user and l.org_id = p_provider.org_id and l.expires_at > now() and not l.is_test and u.id = p_user
     and lower(u.email) = lower(p_email);
   if not found then
     perform private.fail('RY403', 'There is an account with this address already.', format(
@@ -75,6 +79,25 @@ begin
   update auth.users set encrypted_password = null where id = p_user;
   delete from auth.sessions where user_id = p_user;
   delete from private.personal_tokens where user_id = p_user;
+end;
+$$;
+
+-- Whether the provider verified the address. Entra has no claim for it, and an administrator of a tenant writes any
+-- address: only its domain's owner can be known.
+create function private.is_verified_address(p_identity jsonb) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(p_identity ->> 'email_verified' = 'true'
+    and (coalesce(p_identity ->> 'iss', '') not like 'https://login.microsoftonline.com/%'
+      or p_identity -> 'custom_claims' ->> 'xms_edov' in ('1', 'true')), false)
+$$;
+
+-- Keeps the claims of an owner's test, which is one sign-in; whether it was one.
+create function private.note_test(p_provider private.sign_in_providers, p_user uuid, p_claims jsonb) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  update private.sign_in_links set claims = p_claims, expires_at = now()
+  where user_id = p_user and org_id = p_provider.org_id and is_test and expires_at > now();
+  return found;
 end;
 $$;
 
@@ -94,7 +117,7 @@ begin
     return new;
   elsif v_provider.org_id is null then
     perform private.fail('RY403', 'No organisation signs people in with this provider (any more).', 'Ask an owner.');
-  elsif new.provider like 'custom:%' and new.identity_data ->> 'email_verified' is distinct from 'true' then
+  elsif new.provider like 'custom:%' and not private.is_verified_address(new.identity_data) then
     perform private.fail('RY403', format('%s has not verified this email address.', v_provider.name),
       'Ask its administrator.');
   elsif (private.provider_for(v_email)).org_id is distinct from v_provider.org_id then
@@ -104,6 +127,9 @@ begin
     is distinct from (old.user_id, old.provider_id, old.provider) then
     perform private.fail('RY403', 'An identity stays with its account.', 'Nothing was changed.');
   elsif tg_op = 'INSERT' then
+    if private.note_test(v_provider, new.user_id, new.identity_data) then
+      return null;
+    end if;
     perform private.need_link(v_provider, new.user_id, v_email);
   end if;
   return new;
@@ -239,6 +265,21 @@ $$;
 create trigger note_break_glass after insert on auth.mfa_amr_claims for each row
   when (new.authentication_method not in ('oauth', 'sso/saml', 'totp'))
   execute function private.note_break_glass();
+
+-- A test joins nothing, so nobody comes in by it: Auth itself would open a session for the account.
+create function private.refuse_tester() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if not exists (select from auth.sessions as s join auth.identities as i on i.user_id = s.user_id
+    where s.id = new.session_id and i.provider not in ('email', 'phone')) then
+    perform private.fail('RY403', 'This sign-in was a test.', 'Nobody was signed in.');
+  end if;
+  return new;
+end;
+$$;
+create trigger refuse_tester before insert on auth.mfa_amr_claims for each row
+  when (new.authentication_method = 'oauth')
+  execute function private.refuse_tester();
 
 -- ## settings
 
@@ -447,16 +488,22 @@ comment on function private.set_team_claim is
   'hand alone. Owners.';
 grant execute on function private.set_team_claim to authenticated;
 
--- The claims of the caller's own last sign-in through the provider, and the teams that they fill.
+-- The claims of the caller's own last sign-in through the provider, or of a test of it, and the teams they fill.
 create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_build_object('claims', i.identity_data, 'confirmed_at', c.confirmed_at,
+  select jsonb_build_object('claims', said.claims, 'confirmed_at', (select c.confirmed_at
+      from private.sign_in_confirmations as c where c.org_id = p_provider.org_id and c.user_id = private.caller_id()),
     'teams', array(select t.name from private.claimed_teams(p_provider.org_id,
-      private.groups_of(i.identity_data, p_provider.claim)) as t order by t.name),
-    'groups', private.groups_of(i.identity_data, p_provider.claim))
-  from auth.identities as i left join private.sign_in_confirmations as c on c.org_id = p_provider.org_id
-    and c.user_id = i.user_id
-  where i.provider = p_provider.provider and i.user_id = private.caller_id()
+      private.groups_of(said.claims, p_provider.claim)) as t order by t.name),
+    'groups', private.groups_of(said.claims, p_provider.claim), 'is_test', said.is_test)
+  from (
+    select i.identity_data as claims, false as is_test from auth.identities as i
+    where i.provider = p_provider.provider and i.user_id = private.caller_id()
+    union all
+    select l.claims, true from private.sign_in_links as l
+    where l.org_id = p_provider.org_id and l.user_id = private.caller_id() and l.is_test and l.claims is not null
+    order by is_test limit 1
+  ) as said
 $$;
 
 create function private.sign_in_settings(p_org uuid) returns jsonb
@@ -480,7 +527,7 @@ end;
 $$;
 comment on function private.sign_in_settings is
   'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: '
-  'the claims of the caller''s own last sign-in there}. Admins.';
+  'the claims of the caller''s own last sign-in or test there}. Admins.';
 grant execute on function private.sign_in_settings to authenticated;
 
 -- ## people
@@ -495,7 +542,7 @@ comment on function private.sign_in_provider_of is
   'Edge functions only.';
 grant execute on function private.sign_in_provider_of to service_role;
 
-create function private.allow_sign_in_link() returns jsonb
+create function private.allow_sign_in_link(p_is_test boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers;
@@ -507,12 +554,16 @@ begin
     perform private.fail('RY404', 'No identity provider speaks for your address.',
       'An owner proves its domain under Settings → Sign-in.');
   end if;
-  insert into private.sign_in_links (user_id, org_id) values (private.caller_id(), v_provider.org_id)
-  on conflict (user_id, org_id) do update set expires_at = excluded.expires_at;
+  -- In a test the account is at the provider's word without having joined it: for those who answer for the provider.
+  perform private.need('member.own', v_provider.org_id) where p_is_test;
+  insert into private.sign_in_links (user_id, org_id, is_test)
+  values (private.caller_id(), v_provider.org_id, coalesce(p_is_test, false))
+  on conflict (user_id, org_id) do update
+  set expires_at = excluded.expires_at, is_test = excluded.is_test, claims = null;
   return jsonb_build_object('provider', v_provider.provider, 'name', v_provider.name);
 end;
 $$;
 comment on function private.allow_sign_in_link is
   'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour '
-  '{provider, name}. Everybody who is signed in.';
+  '{provider, name}. Everybody who is signed in. As a test that sign-in only notes its claims: owners.';
 grant execute on function private.allow_sign_in_link to authenticated;

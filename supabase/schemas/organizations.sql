@@ -168,7 +168,9 @@ begin
       m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
         and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
         from private.bindings_of(o.id, private.caller_id()) as b
-        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)))
+        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)), 'without', (select p.name
+        from private.sign_in_providers as p where p.org_id = o.id and p.is_only
+          and p.break_glass = private.caller_id() and not private.entered_through(p.provider)))
       order by o.name, o.id), '[]')
     from (
       select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
@@ -179,7 +181,7 @@ end;
 $$;
 comment on function private.my_organizations is
   'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
-  '(null: all), and the verbs that roles at paths add somewhere.';
+  '(null: all), the verbs that roles at paths add somewhere, and without which provider a break-glass owner came in.';
 grant execute on function private.my_organizations to authenticated;
 
 create function private.open_organization(p_org uuid) returns void

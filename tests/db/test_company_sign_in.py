@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.db.test_personal_tokens import acting, make
-from tests.db.world import Caller, Organization, User, World, refused
+from tests.db.world import Organization, User, World, refused
 
 DOMAIN = "example.org"
 TOKEN = "ryp_" + "a" * 43
@@ -184,6 +184,44 @@ def test_an_account_that_was_there_is_joined_only_by_its_owner_and_nothing_that_
     assert world.owner.connection.execute(left, [ann.id] * 3).fetchone() == (None, 0, 0)
 
 
+def test_a_test_shows_an_owner_the_claims_once_and_joins_nothing(sso: Organization) -> None:
+    team(sso, "sre", "infra-sre")
+    run = sso.world.owner.connection.execute
+    run("update auth.users set encrypted_password = 'x', email = %s where id = %s", [f"own@{DOMAIN}", sso.owner.id])
+    with refused("RY403", "You need member.own"):
+        viewer = sso.member("viewer")
+        run("update auth.users set email = %s where id = %s", [f"view@{DOMAIN}", viewer.id])
+        viewer.call("allow_sign_in_link", p_is_test=True)
+    sso.owner.call("allow_sign_in_link", p_is_test=True)
+    sign_in(sso, f"own@{DOMAIN}", ["infra-sre"], user=sso.owner)
+    mine = sso.owner.call("sign_in_settings", p_org=sso.id)["mine"]
+    assert (mine["claims"]["email"], mine["teams"], mine["is_test"]) == (f"own@{DOMAIN}", ["sre"], True)
+    left = "select count(*) from auth.identities where user_id = %s"
+    assert (sso.world.owner.one(left, sso.owner.id), teams_of(sso, sso.owner)) == (0, [])
+    assert sso.world.owner.one("select encrypted_password from auth.users where id = %s", sso.owner.id) == "x"
+    session = str(uuid.uuid4())
+    run("insert into auth.sessions (id, user_id) values (%s, %s)", [session, sso.owner.id])
+    with refused("RY403", "This sign-in was a test."):
+        run("insert into auth.mfa_amr_claims (session_id, created_at, updated_at, authentication_method)"
+            " values (%s, now(), now(), 'oauth')", [session])  # fmt: skip
+    with refused("RY403", "There is an account with this address already."):
+        sign_in(sso, f"own@{DOMAIN}", user=sso.owner)
+
+
+@pytest.mark.parametrize(
+    ("claim", "is_right"), [(None, False), ("0", False), (False, False), ("1", True), (True, True)]
+)
+def test_an_address_of_entra_counts_where_its_tenant_owns_the_domain(
+    sso: Organization, claim: Any, is_right: bool
+) -> None:
+    said = {"iss": "https://login.microsoftonline.com/x/v2.0", "custom_claims": {"groups": [], "xms_edov": claim}}
+    if is_right:
+        assert sign_in(sso, f"ann@{DOMAIN}", **said).email == f"ann@{DOMAIN}"
+    else:
+        with refused("RY403", "has not verified this email address."):
+            sign_in(sso, f"ann@{DOMAIN}", **said)
+
+
 def test_an_identity_stays_with_its_account(sso: Organization) -> None:
     ann, bob = sign_in(sso, f"ann@{DOMAIN}"), sign_in(sso, f"bob@{DOMAIN}")
     with refused("RY403", "An identity stays with its account."):
@@ -331,6 +369,11 @@ def test_the_one_owner_who_comes_in_without_the_provider_is_noted(sso: Organizat
             [session, method],
         )
         assert sso.owner.one(seen) == count
+    shown = [
+        entered(sso, sso.owner.id, sso.owner.email, method).call("my_organizations")[0]["without"]
+        for method in ("oauth", "password")
+    ]
+    assert shown == [None, "Example ID"], "the owner is warned"
 
 
 def test_a_program_that_was_confirmed_in_such_a_session_counts_like_it(sso: Organization) -> None:
@@ -378,69 +421,3 @@ def test_a_removed_domain_takes_its_identities_along(sso: Organization) -> None:
     assert sso.world.owner.one("select count(*) from auth.identities where user_id = %s", ann.id) == 0
     with refused("RY404", "This organisation has no such domain."):
         sso.owner.call("remove_sign_in_domain", p_org=sso.id, p_domain=DOMAIN)
-
-
-@pytest.mark.parametrize(
-    "domain", ["", "example", "exa mple.org", "-a.org", "a.org/", "a" * 64 + ".org", "*.example.org"]
-)
-def test_a_domain_is_a_domain(sso: Organization, domain: str) -> None:
-    with refused("RY422", "That is not a domain."):
-        sso.owner.call("add_sign_in_domain", p_org=sso.id, p_domain=domain)
-
-
-def test_only_the_proof_itself_proves_a_domain(sso: Organization) -> None:
-    world = sso.world
-    sso.owner.call("add_sign_in_domain", p_org=sso.id, p_domain="example.net")
-    asked = {"p_org": sso.id, "p_domain": "example.net"}
-    service = world.service
-    for texts in ("{}", "{runyard-proof=}", "{runyard-proof=x}", "{NULL}"):
-        assert service.call("prove_sign_in_domain", **asked, p_texts=texts)["proved_at"] is None
-    assert world.service.call("sign_in_provider_of", p_email="ann@example.net") is None
-    found = service.call("sign_in_provider_of", p_email=f"Ann@{DOMAIN.upper()}")
-    assert found == {"provider": provider(sso), "name": "Example ID", "is_only": False}
-
-
-def test_the_settings_show_an_admin_everything_but_a_secret_and_whom_the_provider_does_not_know(
-    sso: Organization,
-) -> None:
-    admin = sso.member("admin")
-    team(sso, "sre", "infra-sre")
-    ann = sign_in(sso, f"ann@{DOMAIN}", ["infra-sre", "staff"])
-    shown = admin.call("sign_in_settings", p_org=sso.id)
-    assert shown["domains"][0]["record"] == f"_runyard.{DOMAIN}"
-    assert ann.email not in shown["outside"]
-    assert {sso.owner.email, admin.email} <= set(shown["outside"])
-    assert shown["mine"] is None
-    owner_signs_in(sso)
-    mine = sso.owner.call("sign_in_settings", p_org=sso.id)["mine"]
-    assert (mine["claims"]["email"], mine["teams"], mine["groups"]) == (sso.owner.email, [], [])
-
-
-def test_two_teams_do_not_share_a_group(sso: Organization) -> None:
-    team(sso, "sre", "infra-sre")
-    with refused("RY409", "Another team is filled by this group."):
-        team(sso, "two", "infra-sre")
-    with refused("RY422", "A group's name has at most 255 characters."):
-        team(sso, "long", "x" * 256)
-    assert isinstance(sso.owner, Caller)
-
-
-def test_what_an_owner_writes_is_checked(sso: Organization) -> None:
-    whole = {"p_name": "ID", "p_issuer": "https://id.example.com", "p_client_id": "x"}
-    for wrong in ({"p_name": ""}, {"p_client_id": None}, {"p_claim": "a b"}, {"p_secret_hint": "12345"}):
-        with refused("RY422", "The provider's name, issuer, client id, secret or claim is not valid."):
-            sso.owner.call("set_sign_in_provider", p_org=sso.id, **whole | wrong)
-    other = sso.world.organization()
-    with refused("RY404", "This organisation has no identity provider."):
-        other.owner.call("add_sign_in_domain", p_org=other.id, p_domain="example.net")
-    sso.owner.call("add_sign_in_domain", p_org=sso.id, p_domain="example.net")
-    with refused("RY409", "This domain is listed already."):
-        sso.owner.call("add_sign_in_domain", p_org=sso.id, p_domain="example.net")
-    sso.world.owner.connection.execute(
-        "insert into private.sign_in_domains (org_id, domain) select %s, 'a' || n || '.org' from generate_series(1, 98) as n",
-        [sso.id],
-    )
-    with refused("RY413", "This organisation has 100 domains, which is the limit."):
-        sso.owner.call("add_sign_in_domain", p_org=sso.id, p_domain="example.com")
-    with refused("RY404", "No identity provider speaks for your address."):
-        sso.world.user("ann@example.net").call("allow_sign_in_link")

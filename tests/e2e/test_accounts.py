@@ -32,6 +32,8 @@ def browse(tabs: Tabs) -> Iterator[Callable[[], Page]]:
 
 def fill_in(page: Page, email: str, password: str, button: str) -> None:
     page.get_by_label("Email").fill(email)
+    if button == "Sign in":
+        page.get_by_label("Email").press("Enter")
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name=button).click()
 
@@ -54,6 +56,7 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     sign_in(open_before, person)
     page.goto("/login")
     page.get_by_label("Email").fill(person.email)
+    page.get_by_label("Email").press("Enter")
     page.get_by_role("link", name="Forgot password?").click()
     expect(page.get_by_role("heading", name="Reset your password")).to_be_visible()
     expect(page.get_by_label("Email")).to_have_value(person.email)

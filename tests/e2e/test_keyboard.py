@@ -131,6 +131,9 @@ def act_on_row(page: Page, name: str, item: str) -> Locator:
 def sign_in_as(page: Page, email: str, button: str) -> None:
     """Fill in the card and send it."""
     write(page, page.get_by_label("Email"), email)
+    if button == "Sign in":
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Password")).to_be_focused()
     write(page, page.get_by_label("Password"), PASSWORD)
     press(page, page.get_by_role("button", name=button, exact=True))
 

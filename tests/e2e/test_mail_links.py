@@ -113,6 +113,7 @@ def test_an_error_stays_visible_when_the_rest_of_the_page_loads(product: Product
     with kept_back(page, re.compile(r"/assets/entry\.client-")):
         page.goto("/login", wait_until="domcontentloaded")
         page.get_by_label("Email").fill("nobody@example.com")
+        page.get_by_label("Email").press("Enter")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Sign in").click()
         expect(problem).to_contain_text("password")

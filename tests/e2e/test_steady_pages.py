@@ -234,8 +234,9 @@ def test_signing_in_never_leads_to_another_site_and_nothing_is_requested_from_on
     for to in ("/%09/example.com", "//example.com", "/%5Cexample.com", "https://example.com/"):
         page.goto(f"/login?next={to}")
         page.fill("#email", person.email)
+        page.press("#email", "Enter")
         page.fill("#password", person.password)
-        page.click("button[type=submit]")
+        page.press("#password", "Enter")
         page.wait_for_url(re.compile(f"^{re.escape(product.url)}/o/[^/]+/runners"))
         expect(page.get_by_test_id("no-runners")).to_be_visible()
         page.context.clear_cookies()
@@ -297,6 +298,7 @@ def test_a_new_password_ends_the_other_sessions(product: Product, person: Person
     page.wait_for_url(re.compile("/login"))
     expect(page.get_by_text("Your session has ended. Sign in to return to the page you were on.")).to_be_visible()
     page.get_by_label("Email").fill(person.email)
+    page.get_by_label("Email").press("Enter")
     page.get_by_label("Password").fill("another-horse-battery")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(re.compile("/jobs"))

@@ -183,7 +183,7 @@ def test_only_the_secret_key_manages_providers_and_nobody_reads_a_secret(company
     for wrong in (
         {"provider_type": "saml"}, {"identifier": "two"}, {"identifier": "custom:../x"}, {"issuer": "ftp://x"}, {"name": ""},
         {"client_secret": 7}, {"scopes": "openid"}, {"authorization_params": {"redirect_uri": "https://evil"}},
-        {"attribute_mapping": {"role": "x"}}, {"enabled": "yes"}, {"name": "x" * 101},
+        {"attribute_mapping": {"role": "x"}}, {"attribute_mapping": {"email_verified": "x"}}, {"enabled": "yes"}, {"name": "x" * 101},
     ):  # fmt: skip
         refused = admin.post(url, json=whole | {"identifier": "custom:new"} | wrong)
         assert (refused.status_code, refused.json()["error_code"]) == (400, "validation_failed"), wrong

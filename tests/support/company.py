@@ -90,6 +90,8 @@ class Company:
     def arrive(self, address: str) -> dict[str, str]:
         """Return the query that the dashboard's callback gets."""
         answer = httpx.get(address, timeout=60)
+        # The code must not be posted on, nor named to whatever the page loads.
+        assert (answer.status_code, answer.headers["referrer-policy"]) == (303, "no-referrer")
         location = urlsplit(answer.headers["location"])
         found = {name: values[0] for name, values in parse_qs(location.query).items()}
         return found | {"page": f"{location.scheme}://{location.netloc}{location.path}"}

@@ -12,6 +12,7 @@ from app.settings.components.two_steps import line, two_step_dialogs, two_step_l
 from app.settings.state.account import AccountState
 from app.ui.button import act_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_input, error_line
+from app.ui.feedback import problem_line
 from app.ui.panel import titled_panel
 
 State = AccountState
@@ -65,6 +66,7 @@ def account() -> rx.Component:
                 small_button("Join ", State.provider, type="button", custom_attrs={"data-join": ""}),
             ),
         ),
+        problem_line(class_name="ry-pb"),
         two_step_lines(State.is_loading),
     )
     return page(

@@ -10,18 +10,25 @@ from app.settings.state.sign_in import ROLES, SignInState
 from app.ui.button import act_button, plain_button, small_button
 from app.ui.choice import choice
 from app.ui.dialog import alert, cancel, dialog_acts
-from app.ui.feedback import empty
+from app.ui.feedback import empty, problem_line
 from app.ui.form.elements import check_field, field, text_field
 from app.ui.panel import or_problem, settings_panel
-from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, rows_table, strong
+from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table, strong
 
 State = SignInState
 IS_OWNER = SessionState.role == "owner"
 DOMAINS = (
-    Column("Domain", strong("name")),
-    Column("Proof", lambda row: rx.cond(row["is_proved"], "Proved", "Waiting for DNS"), "c-m"),
-    Column("TXT record", mono("record"), "hide-s"),
-    Column("Value", mono("value", "ry-breaks"), "hide-m"),
+    Column("Domain", strong("name"), "n-a"),
+    Column("Proof", lambda row: rx.cond(row["is_proved"], "Proved", "Waiting for DNS"), "c-m n-c"),
+    Column(
+        "TXT record",
+        lambda row: rx.el.div(
+            rx.el.code(row["record"]),
+            rx.cond(~row["is_proved"], rx.el.code(row["value"])),
+            class_name="ry-stack ry-breaks",
+        ),
+        "n-w",
+    ),
     Column(
         "Actions",
         row_menu(
@@ -29,13 +36,17 @@ DOMAINS = (
             Act("trash-2", "Remove", State.ask_remove, is_danger=True),
             may=IS_OWNER,
         ),
-        "r",
+        "r n-b",
     ),
 )
 TEAMS = (
-    Column("Group at the provider", lambda row: rx.cond(row["claim"] != "", rx.el.code(row["claim"]), "none: by hand")),
-    Column("Team", strong("name")),
-    Column("Actions", row_menu(Act("pencil", "Choose the group", State.choose), may=IS_OWNER), "r"),
+    Column(
+        "Group at the provider",
+        lambda row: rx.cond(row["claim"] != "", rx.el.code(row["claim"]), "none: by hand"),
+        "n-a",
+    ),
+    Column("Team", strong("name"), "n-c"),
+    Column("Actions", row_menu(Act("pencil", "Choose the group", State.choose), may=IS_OWNER), "r n-b"),
 )
 
 
@@ -68,12 +79,6 @@ def _provider_panel() -> rx.Component:
             "openid email profile offline_access",
             "With offline_access the claims are read again each hour.",
         ),
-        _line(
-            "verified_claim",
-            "Verified address",
-            "email_verified",
-            "The claim for a verified address; Entra's is xms_edov.",
-        ),
         rx.el.div(
             plain_button("Save", type="submit", disabled=~IS_OWNER),
             rx.cond(
@@ -97,11 +102,11 @@ def _domains_panel() -> rx.Component:
         small_button("Add domain", type="submit"),
         on_submit=State.add_domain,
         reset_on_submit=True,
-        class_name="ry-row",
+        class_name="ry-foot",
     )
     none = empty("globe", "No domains yet", "Without a proof nobody is sent to the provider and no account is joined.")
     about = "Addresses that the provider answers for, each proved by a DNS record."
-    return resource_panel(State, "Domains", about, DOMAINS, none, add=rx.cond(IS_OWNER, add), skeleton=1)
+    return resource_panel(State, "Domains", about, DOMAINS, none, foot=rx.cond(IS_OWNER, add), skeleton=1)
 
 
 def _test_panel() -> rx.Component:
@@ -111,13 +116,16 @@ def _test_panel() -> rx.Component:
         ),
         class_name="ry-dl",
     )
-    none = empty(
-        "key-round", "You have not signed in there yet", "Your account joins the provider, and its password ends."
-    )
-    button = small_button("Sign in there", type="button", custom_attrs={"data-join": ""})
-    about = "The claims of your own last sign-in there, and what they give you."
+    none = empty("key-round", "You have not signed in there yet", "A test shows your claims and changes nothing.")
+    test = small_button("Test", type="button", custom_attrs={"data-join": "true"}, disabled=~IS_OWNER)
+    join = small_button("Join your account", type="button", custom_attrs={"data-join": ""})
+    about = "The claims of your own sign-in there, and what they give you. Once you join, your password here ends."
     return settings_panel(
-        "Test sign-in", about, button, rx.cond(State.claims.length() > 0, rx.el.div(said, class_name="ry-pb"), none)
+        "Test sign-in",
+        about,
+        rx.fragment(test, rx.cond(State.is_joined, rx.fragment(), join)),
+        problem_line(State.said, "ry-pb"),
+        rx.cond(State.claims.length() > 0, rx.el.div(said, class_name="ry-pb"), none),
     )
 
 

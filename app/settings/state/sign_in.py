@@ -1,9 +1,11 @@
 """The sign-in of an organisation: its identity provider, its domains, the teams that groups fill, and the owner who enters without it."""
 
 from typing import Any, ClassVar, TypedDict, cast
+from urllib.parse import unquote
 
 import reflex as rx
 
+from app.http.cookies import SAID, read_sid
 from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
 from app.project.models import BrowserSession, Row
@@ -64,7 +66,8 @@ def build_claims(mine: Row | None) -> list[PAIR]:
     claims = mine["claims"]
     said = [(name, str(claims[name])) for name in SHOWN_CLAIMS if name in claims]
     said += [(name, str(value)) for name, value in sorted((claims.get("custom_claims") or {}).items())]
-    return [*said, ("→ teams", ", ".join(mine["teams"]) or "none"), ("→ confirmed", str(mine["confirmed_at"]))]
+    result = "only tested: nothing was changed" if mine["is_test"] else f"confirmed {mine['confirmed_at']}"
+    return [*said, ("→ teams", ", ".join(mine["teams"]) or "none"), ("→ account", result)]
 
 
 class SignInState(Removing, OpenForm, LivePage, rx.State):
@@ -80,6 +83,8 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     chosen: TeamView = read(TeamView, {})
     is_choosing: bool = False
     claims: list[PAIR] = []
+    is_joined: bool = False
+    said: str = ""
     owners: dict[str, str] = {}
     outside: str = ""
     default_role: str = NO_ROLE
@@ -90,6 +95,8 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     async def _prepare(self, session: BrowserSession) -> None:
         del session
         self.is_open, self.is_choosing, self.removing = False, False, ""
+        # The fault of a test that just ended.
+        self.said = unquote(read_sid(self.router.headers.cookie or "", SAID))
         self.callback = f"{runtime().settings.runner_url}/auth/v1/callback"
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -101,6 +108,7 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
         self._assign("rows", build_domains(found["domains"]))
         self._assign("teams", [read(TeamView, team, claim=team["claim"] or "") for team in found["teams"]])
         self._assign("claims", build_claims(found["mine"]))
+        self.is_joined = bool(found["mine"]) and not found["mine"]["is_test"]
         self.owners = {owner["email"]: owner["id"] for owner in found["owners"]}
         self.outside = ", ".join(found["outside"][:20])
         self.default_role = provider.get("default_role") or NO_ROLE
@@ -113,7 +121,7 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     @rx.event
     async def save_provider(self, form: dict[str, Any]) -> Any:
         """Save the provider; the secret goes through to Auth, and an empty one stays as it is."""
-        names = ("name", "issuer", "client_id", "client_secret", "claim", "scopes", "verified_claim")
+        names = ("name", "issuer", "client_id", "client_secret", "claim", "scopes")
         given = {name: str(form.get(name) or "").strip() for name in names}
         self.errors = {name: "This is needed." for name in ("name", "issuer", "client_id") if not given[name]}
         if not self.has_provider and not given["client_secret"]:

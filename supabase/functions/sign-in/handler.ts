@@ -27,7 +27,6 @@ const saving = z.strictObject({
   client_secret: z.string().max(2000).default(""),
   claim: z.string().min(1).max(200).default("groups"),
   scopes: z.string().max(500).default("openid email profile"),
-  verified_claim: z.string().min(1).max(200).default("email_verified"),
 });
 type Saving = z.infer<typeof saving>;
 
@@ -84,8 +83,8 @@ async function save(request: Request, spec: Saving): Promise<Response> {
     issuer: spec.issuer,
     client_id: spec.client_id,
     scopes: spec.scopes.split(/\s+/).filter(Boolean),
-    custom_claims_allowlist: [spec.claim, "amr", "acr"],
-    attribute_mapping: { email_verified: spec.verified_claim },
+    // Entra's claim for an address whose domain its tenant owns is read by the database.
+    custom_claims_allowlist: [spec.claim, "amr", "acr", "xms_edov"],
     ...(spec.client_secret ? { client_secret: spec.client_secret } : {}),
   };
   if (await auth("PUT", `/${encodeURIComponent(identifier)}`, provider) === 404) {

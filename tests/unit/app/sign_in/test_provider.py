@@ -13,10 +13,11 @@ import respx
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.http.cookies import SAID
 from app.project.client import Client
 from app.project.errors import Refused
 from app.project.settings import Settings
-from app.sign_in.provider import LEFT, MOST_WORDS, SAID, callback, find, leave
+from app.sign_in.provider import LEFT, MOST_WORDS, TESTED_AT, callback, find, leave
 
 SETTINGS = Settings(
     supabase_url="http://project.example",
@@ -70,7 +71,7 @@ async def test_an_address_without_a_provider_and_a_project_that_is_away_lead_to_
     for answer in (httpx.Response(200, json={}), httpx.Response(503, json={})):
         respx.post(FUNCTION).mock(return_value=answer)
         shown = await find(RUNTIME, request(), {"email": "ann@example.org"})
-        assert json.loads(bytes(shown.body)) == {"ok": True, "name": "", "is_only": False}
+        assert json.loads(bytes(shown.body)) == {"ok": True, "name": ""}
 
 
 @pytest.mark.anyio
@@ -78,6 +79,17 @@ async def test_an_address_without_a_provider_and_a_project_that_is_away_lead_to_
 async def test_a_link_of_somebody_else_signs_nobody_in_and_puts_no_words_on_the_page(query: str) -> None:
     said = words(await callback(RUNTIME)(request(query)))
     assert said.startswith("This sign-in was not begun in this browser, or took too long.")
+
+
+@pytest.mark.anyio
+@respx.mock
+async def test_the_code_of_a_test_is_never_redeemed_and_its_faults_are_on_the_page_of_settings() -> None:
+    arrived = await callback(RUNTIME)(request("code=x", **{LEFT: "test-verifier"}))
+    assert (arrived.status_code, arrived.headers["location"]) == (303, TESTED_AT)
+    refused = await callback(RUNTIME)(request("error_description=Not+you.", **{LEFT: "test-verifier"}))
+    assert refused.headers["location"] == TESTED_AT
+    assert "Not%20you." in cookies(refused)[SAID]
+    assert respx.calls.call_count == 0
 
 
 @pytest.mark.anyio

@@ -104,6 +104,13 @@ begin
 end;
 $$;
 
+-- The checks of a plan that it failed and that somebody may override, or has.
+create function private.failed_checks(p_plan bigint) returns setof public.policy_checks
+language sql stable set search_path = '' as $$
+  select c from public.policy_checks as c join public.provision_jobs as j on j.id = c.job_id and j.attempt = c.attempt
+  where j.id = p_plan and j.status = 'SUCCEEDED' and c.level = 'overridable' and c.verdict in ('failed', 'error')
+$$;
+
 -- A plan and its apply as a terminal sees them.
 create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
 language sql stable set search_path = '' as $$
@@ -112,6 +119,10 @@ language sql stable set search_path = '' as $$
     coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
     'created_at', p_plan.created_at, 'summary', p_plan.plan_summary, 'options', p_plan.payload -> 'options',
     'has_changes', coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false),
+    'checks', case when a.id is null then (
+      select jsonb_agg(jsonb_build_object('name', c.name, 'text', coalesce(c.messages #>> '{0,text}', c.verdict),
+        'overridden_by', c.overridden_label, 'reason', c.override_reason) order by c.name)
+      from private.failed_checks(p_plan.id) as c) end,
     'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
       then private.apply_problem(p_plan) end,
     'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
@@ -145,29 +156,38 @@ grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
+create function private.needs_approvals(p_count integer, p_url text) returns text
+language sql immutable set search_path = '' as $$
+  select format('Needs %s more %s: open %s', p_count, case p_count when 1 then 'approval' else 'approvals' end, p_url)
+$$;
+
 -- The lines before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
--- that a reader can continue where it was.
+-- that a reader can continue where it was: approvals end with an override, their events stay.
 create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
 language sql stable set search_path = '' as $$
   select format(E'Run %s\n%s\n\n', p_job.number, p_url)
-    || case when p_job.approvals_required > 0
-        then format(E'Needs %s more %s: open %s\n', p_job.approvals_required,
-          case p_job.approvals_required when 1 then 'approval' else 'approvals' end, p_url)
+    || case when exists (select from private.failed_checks(p_job.plan_job_id) as c
+        where c.overridden_at is null or c.overridden_at > p_job.created_at)
+      then format(E'Needs an override of a policy check: open %s\n', p_url) else '' end
+    || case when p_job.approvals_required > 0 then private.needs_approvals(p_job.approvals_required, p_url) || E'\n'
       when p_job.needs_confirmation then format(E'Needs a confirmation: open %s\n', p_url) else '' end
     || coalesce((
-      select string_agg(case a.decision when 'reject' then format(E'Rejected by %s. %s\n', a.user_label, a.comment)
-        when 'approve' then format(E'Approved by %s.%s\n', a.user_label,
-          case when p_job.approvals_required > a.place and not a.is_override
-          then format(' Needs %s more: open %s', p_job.approvals_required - a.place, p_url) else '' end) end, ''
-        order by a.place)
-      from (select r.*, row_number() over (order by r.created_at) as place from public.approvals as r
-        where r.job_id = p_job.id) as a), '')
+      select string_agg(case e.event when 'rejected' then format('Rejected by %s. %s', e.actor_label, e.reason)
+        when 'check_overridden' then format('Overridden by %s. %s', e.actor_label, e.reason)
+        when 'approval' then format('Approved by %s. %s', e.actor_label,
+          private.needs_approvals(p_job.approvals_required - e.place::pg_catalog.int4, p_url))
+        else format('Approved by %s.', e.actor_label) end || E'\n', '' order by e.id)
+      from (select r.*, row_number() over (partition by r.override, r.event = 'approval' order by r.id) as place
+        from (select v.*, count(*) filter (where v.event = 'check_overridden') over (order by v.id) as override
+          from public.job_events as v where v.job_id = p_job.id
+            and v.event in ('rejected', 'check_overridden', 'approval', 'approved', 'confirmed')) as r) as e), '')
 $$;
 
 -- The lines after a plan's log: what an apply of it needs, or why there can be none.
 create function private.plan_words(p_plan public.provision_jobs) returns text
 language sql stable set search_path = '' as $$
   select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
+    when p.problem like '%waits for an override%' then ''
     when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)
     when m.approvals_required > 0 then format(E'\nAn apply of this plan needs %s %s.\n', m.approvals_required,
       case m.approvals_required when 1 then 'approval' else 'approvals' end)

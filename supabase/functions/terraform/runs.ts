@@ -38,7 +38,11 @@ const OVER = ["SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"];
 const isAppliable = (row: Row) =>
   row.is_confirmation || row.status === "SUCCEEDED" && !row.apply_id && row.has_changes && !row.problem;
 
+/** Whether a policy check of a plan waits for an override. */
+const isHeld = (row: Row) => (row.checks ?? []).some((each: Row) => !each.overridden_by);
+
 function statusOf(row: Row): string {
+  if (isHeld(row)) return "policy_override";
   if (row.apply_id && !row.is_confirmation) return APPLIES[row.apply_status][0];
   return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : PLANS[row.status][0];
 }
@@ -65,7 +69,7 @@ function run(row: Row): Resource {
       "position-in-queue": 0,
       actions: {
         "is-confirmable": isAppliable(row),
-        "is-discardable": isAppliable(row),
+        "is-discardable": isAppliable(row) || isHeld(row),
         "is-cancelable": isLive && !row.is_confirmation && row.may_cancel,
         "is-force-cancelable": isLive && row.may_cancel,
       },
@@ -76,6 +80,7 @@ function run(row: Row): Resource {
       plan: to("plans", `plan-${row.id}`),
       apply: to("applies", `apply-${row.id}`),
       workspace: to("workspaces", `ws-${row.module_id}`),
+      ...(row.checks ? { "policy-checks": { data: [{ type: "policy-checks", id: `polchk-${row.id}` }] } } : {}),
     },
   };
 }
@@ -89,7 +94,7 @@ async function part(caller: Caller, row: Row, kind: "plan" | "apply"): Promise<R
     id: `${kind}-${row.id}`,
     type: isPlan ? "plans" : "applies",
     attributes: {
-      status: known ?? (isAppliable(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
+      status: known ?? (isAppliable(row) || isHeld(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
       "log-read-url": await caller.link("logs", `${row.id}:${kind}`),
       "resource-additions": count.create ?? 0,
       "resource-changes": count.update ?? 0,
@@ -132,6 +137,44 @@ export async function log(url: URL, base: string, text: string): Promise<Respons
   });
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   return new Response(Uint8Array.fromBase64(body ?? ""), { headers });
+}
+
+// ---------------------------------------------------------------- policy checks
+
+/** All sets that a plan failed and that somebody may override, as one check; the log of the plan has all others. */
+async function checked(caller: Caller, id: string): Promise<Row> {
+  const row = await rowOf(caller, id);
+  return row.checks ? row : refuse(404, "The run has no policy check that waits.", "Its plan's log has all checks.");
+}
+
+/** Everybody may wait for an override: the database decides who gives it. */
+export async function readCheck(caller: Caller, id: string): Promise<Response> {
+  const isWaiting = isHeld(await checked(caller, id));
+  const attributes = {
+    status: isWaiting ? "soft_failed" : "passed",
+    scope: "organization",
+    actions: { "is-overridable": isWaiting },
+    permissions: { "can-override": true },
+  };
+  return one({ id: `polchk-${id}`, type: "policy-checks", attributes });
+}
+
+async function pageOf(caller: Caller, row: Row): Promise<string> {
+  const { organization } = await byId(caller, row.module_id);
+  return `${dashboardUrl() ?? ""}/o/${organization}/jobs/${row.number}`;
+}
+
+export async function checkOutput(caller: Caller, id: string): Promise<Response> {
+  const row = await checked(caller, id);
+  const lines = row.checks.map(({ name, text, overridden_by, reason }: Row) =>
+    `${name}: ${text}${overridden_by ? ` Overridden by ${overridden_by}. ${reason}` : ""}`);
+  if (isHeld(row)) lines.push(`Needs an override with a reason: open ${await pageOf(caller, row)}`);
+  return new Response(lines.join("\n"), { headers: { "content-type": "text/plain; charset=utf-8" } });
+}
+
+export async function override(caller: Caller, id: string): Promise<Response> {
+  const row = await checked(caller, id);
+  refuse(422, "An override needs a reason.", `Override the check on its page: ${await pageOf(caller, row)}`);
 }
 
 // ---------------------------------------------------------------- uploads

@@ -1014,9 +1014,9 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.term
 comment on function public.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
 grant execute on function public.terminal_runs to authenticated;
 
-create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module uuid default null::uuid, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group uuid default null::uuid, p_page integer default 1) returns jsonb
+create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module text default null::text, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group text default null::text, p_page integer default 1) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_workspaces(p_slug, p_path, p_module, p_search, p_tags, p_group, p_page);\nend\n';
-comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
+comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
 grant execute on function public.terminal_workspaces to authenticated;
 
 create function public.test_notification_rule(p_rule uuid) returns jsonb

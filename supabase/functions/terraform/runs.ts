@@ -1,10 +1,11 @@
 /** Uploads, runs, plans, applies and their logs. A run has the id of its plan. */
 
+import { digest } from "../_shared/codes.ts";
 import { dashboardUrl } from "../_shared/env.ts";
 import { readBytes } from "../_shared/http.ts";
 import { checkArchive } from "./archive.ts";
 import { type Caller, type Given, linked, type Row } from "./callers.ts";
-import { api, at, nothing, one, page, refuse, type Resource, to } from "./documents.ts";
+import { api, at, nothing, one, page, refuse, type Resource, short, to } from "./documents.ts";
 import { literal } from "./literals.ts";
 import { byId, workspace } from "./workspaces.ts";
 
@@ -79,7 +80,7 @@ function run(row: Row): Resource {
     relationships: {
       plan: to("plans", `plan-${row.id}`),
       apply: to("applies", `apply-${row.id}`),
-      workspace: to("workspaces", `ws-${row.module_id}`),
+      workspace: to("workspaces", short("ws", row.module_id)),
       ...(row.checks ? { "policy-checks": { data: [{ type: "policy-checks", id: `polchk-${row.id}` }] } } : {}),
     },
   };
@@ -119,7 +120,7 @@ export async function read(caller: Caller, url: URL, id: string): Promise<Respon
   return one(run(row), included);
 }
 
-export const runsOf = async (caller: Caller, id: string) =>
+export const runsOf = async (caller: Caller, { id }: Row) =>
   page((await caller.call<Row[]>("terminal_runs", { p_module: id })).map(run));
 export const readPart = async (caller: Caller, kind: "plan" | "apply", id: string) =>
   one(await part(caller, await rowOf(caller, id), kind));
@@ -179,7 +180,7 @@ export async function override(caller: Caller, id: string): Promise<Response> {
 
 // ---------------------------------------------------------------- uploads
 
-export async function startUpload(caller: Caller, { attributes }: Given, id: string): Promise<Response> {
+export async function startUpload(caller: Caller, { attributes }: Given, { id }: Row): Promise<Response> {
   if (attributes["auto-queue-runs"] !== false) {
     refuse(422, "An upload starts no run here.", "Send auto-queue-runs: false, then create the run.");
   }
@@ -208,8 +209,7 @@ export async function upload(http: Request, base: string, text: string): Promise
   const body = await readBytes(http, MOST_PACKED)
     .catch(() => refuse(413, "The archive is too large.", `At most ${MOST_PACKED} bytes, packed; see .terraformignore.`));
   await checkArchive(body);
-  const sha = new Uint8Array(await crypto.subtle.digest("SHA-256", body)).toHex();
-  await caller.call("upload_source", { p_module: module, p_body_base64: body.toBase64(), p_sha256: sha, p_upload: id });
+  await caller.call("upload_source", { p_module: module, p_body_base64: body.toBase64(), p_sha256: await digest(body), p_upload: id });
   return new Response(null, { status: 200 });
 }
 
@@ -236,8 +236,7 @@ const REFUSED: Record<string, (value: unknown) => boolean> = {
 export async function create(caller: Caller, { attributes, relationships }: Given): Promise<Response> {
   const refused = Object.keys(REFUSED).filter((name) => REFUSED[name](attributes[name]));
   if (refused.length) refuse(422, `A run has no ${refused.join(", ")} here.`, "Leave it out; docs/cloud-block.md lists what there is.");
-  const module = String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, "");
-  const row = await byId(caller, module);
+  const row = await byId(caller, String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, ""));
   const upload = String(relationships["configuration-version"]?.data?.id ?? "").replace(/^cv-/, "");
   if (!upload && !row.has_code) {
     refuse(422, "A run of this workspace needs a configuration version: the module has no code here.", "Upload the code, then create the run.");
@@ -250,7 +249,7 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   const made = await caller.call("enqueue_job", {
     p_org: row.org_id,
     p_type: "PLAN",
-    p_module: module,
+    p_module: row.id,
     p_options: {
       ...options,
       ...(upload ? { upload_id: upload } : {}),

@@ -1001,7 +1001,7 @@ grant execute on function public.take_terminal_login to service_role;
 
 create function public.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer) returns text
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_log(p_run, p_is_apply, p_url, p_offset, p_limit);\nend\n';
-comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over. Members.';
+comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over; null after that. Members.';
 grant execute on function public.terminal_log to authenticated;
 
 create function public.terminal_run(p_run bigint) returns jsonb

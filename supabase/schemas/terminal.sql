@@ -62,8 +62,8 @@ begin
 end;
 $$;
 comment on function private.terminal_workspaces is
-  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, words '
-  'in the path, names of groups above, or a group; with the path "" its groups. Members.';
+  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, '
+  'words in the path, names of groups above, or a group; with the path "" its groups. Members.';
 grant execute on function private.terminal_workspaces to authenticated;
 
 -- ## runs
@@ -238,11 +238,12 @@ begin
     )
     select translate(encode(coalesce(string_agg(substring(p.body
       from greatest(v_from - p.start, 0)::integer + 1 for greatest(p_limit - greatest(p.start - v_from, 0), 0)
-      ::integer), '' order by p.place, p.seq), ''), 'base64'), chr(10), '')
+      ::integer), '' order by p.place, p.seq), case when not v_is_over then '\x'::pg_catalog.bytea end), 'base64'),
+      chr(10), '')
     from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
 end;
 $$;
 comment on function private.terminal_log is
   'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
-  'once it is over. Members.';
+  'once it is over; null after that. Members.';
 grant execute on function private.terminal_log to authenticated;

@@ -125,17 +125,25 @@ export const runsOf = async (caller: Caller, { id }: Row) =>
 export const readPart = async (caller: Caller, kind: "plan" | "apply", id: string) =>
   one(await part(caller, await rowOf(caller, id), kind));
 
+/** Programs pause for half a second or more after an empty answer: one that waits for the next lines brings them sooner. */
+const PAUSES_MS = [100, 200, 400, 800, 1600];
+
 /** A piece of a log, for anyone who has its address; the database asks again whether its caller may read it. */
 export async function log(url: URL, base: string, text: string): Promise<Response> {
   const [[id, kind], caller] = await linked(text, "logs", base);
-  const size = Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG);
-  const body = await caller.call<string>("terminal_log", {
+  const args = {
     p_run: id,
     p_is_apply: kind === "apply",
     p_url: dashboardUrl() ?? "",
     p_offset: Number(url.searchParams.get("offset")) || 0,
-    p_limit: size,
-  });
+    p_limit: Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG),
+  };
+  let body = await caller.call<string | null>("terminal_log", args);
+  for (const pause of PAUSES_MS) {
+    if (body !== "") break;
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    body = await caller.call<string | null>("terminal_log", args);
+  }
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   return new Response(Uint8Array.fromBase64(body ?? ""), { headers });
 }

@@ -92,6 +92,8 @@ const WORKSPACE: [string, string, Below][] = [
   ["DELETE", "", (caller, _sent, row) => workspaces.remove(caller, row, false)],
   ["POST", "/actions/safe-delete", (caller, _sent, row) => workspaces.remove(caller, row, true)],
   ["POST", "/actions/(lock|unlock|force-unlock)", (caller, sent, row, act) => workspaces.lock(caller, sent, row, act)],
+  // Others read outputs by a grant: `runyard modules grant`.
+  ["GET", "/relationships/remote-state-consumers", () => page([])],
   ["POST", "/relationships/tags", (_caller, sent, row) => workspaces.tag(sent, row)],
   ["GET", "/vars", (caller, _sent, row) => workspaces.variables(caller, row)],
   ["POST", "/vars", (caller, sent, row) => workspaces.setVariable(caller, sent, row)],

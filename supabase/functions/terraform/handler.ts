@@ -97,12 +97,9 @@ const WORKSPACE: [string, string, Below][] = [
   ["POST", "/relationships/tags", (_caller, sent, row) => workspaces.tag(sent, row)],
   ["GET", "/vars", (caller, _sent, row) => workspaces.variables(caller, row)],
   ["POST", "/vars", (caller, sent, row) => workspaces.setVariable(caller, sent, row)],
-  ["GET", "/vars/var-{n}", (caller, _sent, row, old) => workspaces.readVariable(caller, row, old)],
-  ["PATCH", "/vars/var-{n}", (caller, sent, row, old) => workspaces.setVariable(caller, sent, row, old)],
-  ["DELETE", "/vars/var-{n}", async (caller, _sent, _row, old) => {
-    await caller.call("remove_variable", { p_variable: old });
-    return nothing();
-  }],
+  ["GET", "/vars/var-{}", (caller, _sent, row, old) => workspaces.readVariable(caller, row, old)],
+  ["PATCH", "/vars/var-{}", (caller, sent, row, old) => workspaces.setVariable(caller, sent, row, old)],
+  ["DELETE", "/vars/var-{}", (caller, _sent, row, old) => workspaces.removeVariable(caller, row, old)],
   ["POST", "/configuration-versions", (caller, sent, row) => runs.startUpload(caller, sent, row)],
   ["GET", "/runs", (caller, _sent, row) => runs.runsOf(caller, row)],
   ["GET", "/current-state-version", (caller, _sent, row) => states.current(caller, row)],

@@ -238,10 +238,13 @@ export async function createProject(caller: Caller, { attributes }: Given, org: 
 
 const KINDS: Record<string, string> = { terraform: "input", env: "env" };
 
+/** Each change of a variable is a row of its own: what stays is its kind and its name. */
+const variableId = (row: Row) => `var-${row.kind}-${row.name}`;
+
 function variable(row: Row, workspace: Row): Resource {
   const isText = typeof row.value === "string";
   return {
-    id: `var-${row.id}`,
+    id: variableId(row),
     type: "vars",
     attributes: {
       key: row.name,
@@ -256,26 +259,34 @@ function variable(row: Row, workspace: Row): Resource {
   };
 }
 
-const variablesOf = async (caller: Caller, row: Row) =>
-  (await caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path })).map((each) => variable(each, row));
+const rowsOf = (caller: Caller, row: Row) =>
+  caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path });
 
-export const variables = async (caller: Caller, row: Row) => page(await variablesOf(caller, row));
-
-export async function readVariable(caller: Caller, row: Row, id: string): Promise<Response> {
-  return one(numbered(await variablesOf(caller, row), id));
+async function variableOf(caller: Caller, row: Row, id: string): Promise<Row> {
+  const found = (await rowsOf(caller, row)).find((each) => variableId(each) === `var-${id}`);
+  return found ?? refuse(404, "There is no such variable.");
 }
 
-const numbered = (found: Resource[], id: string) =>
-  found.find((each) => each.id === `var-${id}`) ?? refuse(404, "There is no such variable.");
+export const variables = async (caller: Caller, row: Row) =>
+  page((await rowsOf(caller, row)).map((each) => variable(each, row)));
+
+export const readVariable = async (caller: Caller, row: Row, id: string) =>
+  one(variable(await variableOf(caller, row, id), row));
+
+export async function removeVariable(caller: Caller, row: Row, id: string): Promise<Response> {
+  await caller.call("remove_variable", { p_variable: (await variableOf(caller, row, id)).id });
+  return nothing();
+}
 
 export async function setVariable(caller: Caller, { attributes: new_ }: Given, row: Row, old?: string): Promise<Response> {
-  const before = old === undefined ? {} : numbered(await variablesOf(caller, row), old).attributes;
+  const before = old === undefined ? {} : variable(await variableOf(caller, row, old), row).attributes;
   const { key, value, category, hcl, sensitive } = { ...before, ...new_ } as Row;
   if (sensitive) {
     refuse(422, "A sensitive variable is sealed on your machine.", "Use: runyard variables set --sealed, or the dashboard.");
   }
   const one_ = { kind: KINDS[category ?? "terraform"] ?? category, name: key, value: hcl ? literal(value) : value };
+  const id = variableId(one_).slice("var-".length);
+  if (id !== (old ?? id)) refuse(422, "A variable keeps its name and its category.", "Remove it, and create another one.");
   await caller.call("set_variables", { p_org: row.org_id, p_path: row.path, p_variables: [one_] });
-  const is = ({ attributes }: Resource) => attributes.key === key && attributes.category === (category ?? "terraform");
-  return one((await variablesOf(caller, row)).find(is)!);
+  return await readVariable(caller, row, id);
 }

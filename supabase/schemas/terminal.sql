@@ -162,7 +162,7 @@ grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
--- What an apply still needs, and where it is given.
+-- The approvals that an apply still needs, and the page where they are given.
 create function private.needs_approvals(p_count integer, p_url text) returns text
 language sql immutable set search_path = '' as $$
   select format('Needs %s more %s: open %s', p_count, case p_count when 1 then 'approval' else 'approvals' end, p_url)

@@ -36,6 +36,6 @@ export async function asCaller<T>(
   const token = bearerOf(request);
   if (!token) throw new Answer(401, { code: "RY401", message: "Sign in first." });
   const { status, said } = await callAs(token, name, args);
-  if (status < 300) return said as T;
-  throw new Answer(status, said ?? { code: "RY503", message: "The database does not answer." });
+  if (status < 300 && said !== undefined) return said as T;
+  throw new Answer(status < 400 ? 503 : status, said ?? { code: "RY503", message: "The database does not answer." });
 }

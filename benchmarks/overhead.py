@@ -1,4 +1,5 @@
-"""The same module bare (`init`, `plan -out`, `show -json`) and through Runyard from request to result, with and without isolation.
+"""The same module bare (`init`, `plan -out`, `show -json`) and through Runyard from request to result: with and without isolation,
+and as `tofu plan` in a terminal whose code has `cloud {}`.
 
 A trivial module, one with three providers from a mirror on this disk, and one with 2,000 resources. Bare runs and jobs take turns, so
 that both meet the same machine. The providers are one provider under three addresses; without it (`python -m tests.support.providers`)
@@ -21,6 +22,7 @@ from benchmarks.outcome import Outcome
 from cli.engines.cache import find
 from cli.engines.catalog import machine, system
 from tests.integration.worker_bench import Bench, open_bench
+from tests.support.cloud_terminal import CloudTerminal, personal_token
 from tests.support.providers import PROVIDER
 from tests.support.stack import start_stack
 
@@ -31,6 +33,8 @@ SAMPLES = {"trivial": 5, "three providers": 3, "2,000 resources": 2}
 # Request to result beyond the bare run, in seconds.
 AIM_SECONDS = 0.35
 AIM_INIT = 1.2
+# `tofu plan` pauses half a second after its upload, and a second before it looks at the run.
+AIM_TERMINAL = 1.0
 MODES = {"isolated": "auto", "not isolated": "off"}
 
 
@@ -86,18 +90,37 @@ def through(bench: Bench, module: str, worker: str) -> dict[str, float]:
     }
 
 
+def make_terminal(bench: Bench, folder: Path, name: str, code: str, mirror: Path) -> CloudTerminal:
+    """A folder with `cloud {}` and the code, initialised."""
+    terminal = CloudTerminal(folder / name, bench.tofu, bench.project.url, personal_token(bench))
+    settings = terminal.folder / ".terraformrc"
+    settings.write_text(settings.read_text() + (mirror / "cli.tfrc").read_text())
+    slug = bench.rows("organizations", id=bench.org)[0]["slug"]
+    terminal.writes(slug, f'name = "terminal.{name}"', code)
+    terminal.run("init", "-input=false")
+    return terminal
+
+
+def typed(terminal: CloudTerminal) -> dict[str, float]:
+    """Seconds of `tofu plan`, by the terminal's clock."""
+    began = time.perf_counter()
+    terminal.run("plan", "-input=false")
+    return {"all": time.perf_counter() - began}
+
+
 def at(text: str) -> datetime:
     """A moment of the database's or the runner's."""
     return datetime.fromisoformat(text)
 
 
 def measure(
-    bench: Bench, runners: dict[str, str], environ: Mapping[str, str], code: str, samples: int
+    bench: Bench, runners: dict[str, str], environ: Mapping[str, str], code: str, samples: int, terminal: CloudTerminal
 ) -> dict[str, Any]:
-    """Take turns: bare, and a job on each runner, after one round that does not count."""
+    """Take turns: bare, a job on each runner, and the terminal, after one round that does not count."""
     module = bench.module(source={"files": {"main.tf": code}})
     ways = {"bare": lambda: bare(bench.tofu, code, environ)}
     ways |= {mode: lambda worker=worker: through(bench, module, worker) for mode, worker in runners.items()}
+    ways["terminal"] = lambda: typed(terminal)
     rounds = [{way: sample() for way, sample in ways.items()} for _ in range(samples + 1)][1:]
     return {
         way: {part: round(median(each[way][part] for each in rounds), 3) for part in rounds[0][way]} for way in ways
@@ -118,6 +141,12 @@ def show(name: str, found: dict[str, Any]) -> None:
             f"first step after {seen['first_step'] * 1000:.0f} ms",
             flush=True,
         )
+    added = found["terminal"]["all"] - plain["all"]
+    mark = "" if added <= AIM_TERMINAL else " ✗"
+    print(
+        f"  {'terminal':<13} {found['terminal']['all']:.2f} s, added {added:+.2f} s (aim ≤ {AIM_TERMINAL}){mark}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -138,7 +167,10 @@ def main() -> None:
             runners = {mode: start_runner(bench, folder / "mirror", setting) for mode, setting in MODES.items()}
             for title in sorted(modules, key=list(SAMPLES).index):
                 with outcome.part(title):
-                    found = measure(bench, runners, environ, modules[title], SAMPLES[title])
+                    terminal = make_terminal(
+                        bench, folder, title.replace(" ", "-").replace(",", ""), modules[title], folder / "mirror"
+                    )
+                    found = measure(bench, runners, environ, modules[title], SAMPLES[title], terminal)
                     outcome.parts[title] = found
                     show(title, found)
     outcome.keep()

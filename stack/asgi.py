@@ -7,7 +7,8 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-LARGEST_BODY = 16 * 1024 * 1024
+# An upload or an artifact of 32 MiB, in base64 and with what belongs to it.
+LARGEST_BODY = 48 * 1024 * 1024
 LARGEST_DRAINED = 64 * 1024 * 1024
 BODY_SECONDS = 30.0
 DRAIN_SECONDS = 5.0

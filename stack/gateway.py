@@ -31,7 +31,7 @@ from stack.auth.store import Store
 from stack.auth.tokens import KeyRing
 from stack.cors import Cors
 from stack.project_config import ProjectConfig, read_project
-from stack.proxy import FunctionsProxy
+from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
 from stack.rest.connection import DatabaseError, DatabaseGone, Statement
@@ -99,12 +99,14 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
             yield
             await _stop(asking)
 
+    at_root = AtRoot(services.functions, "terraform")
     routes: list[BaseRoute] = [
         Mount("/auth/v1", app=auth),
         Mount("/functions/v1", app=services.functions),
         *services.realtime.routes,
         Route("/health", _health(services), methods=["GET"]),
-        Route("/.well-known/terraform.json", _terraform_services(services.functions), methods=["GET"]),
+        Route("/.well-known/terraform.json", at_root),
+        Mount("/api/v2", app=at_root),
     ]
     app = Cors(Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _not_found}), rest)
     return BehindProxy(app, settings.address_header) if settings.address_header else app
@@ -165,16 +167,6 @@ async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-def _terraform_services(functions: ASGIApp) -> Callable[[Request], Awaitable[ASGIApp]]:
-    path = b"/functions/v1/terraform/.well-known/terraform.json"
-
-    async def services(_: Request) -> ASGIApp:
-        """Service discovery for Terraform's and OpenTofu's hosts, from the edge function that serves them."""
-        return lambda scope, receive, send: functions({**scope, "raw_path": path}, receive, send)
-
-    return services
 
 
 async def _not_found(_: Request, __: Exception) -> Response:

@@ -87,6 +87,18 @@ class FunctionsProxy:
             await response.aclose()
 
 
+class AtRoot:
+    """Passes what programs ask for at a host's root, where they look, to the function that serves it."""
+
+    def __init__(self, functions: FunctionsProxy, name: str) -> None:
+        self._functions = functions
+        self._prefix = f"/functions/v1/{name}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with the function before its path."""
+        await self._functions({**scope, "raw_path": self._prefix + scope["raw_path"]}, receive, send)
+
+
 async def _body(receive: Receive) -> AsyncIterator[bytes]:
     size = 0
     while True:
@@ -103,5 +115,7 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:
-    body = orjson.dumps({"code": code, "message": message})
+    # Terraform and OpenTofu read the list.
+    errors = [{"status": str(status), "title": message, "detail": message}]
+    body = orjson.dumps({"code": code, "message": message, "errors": errors})
     await answer(send, status, body, [("content-type", "application/json")])

@@ -21,8 +21,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.terminal_workspaces(
-  p_slug text, p_path text default null, p_module uuid default null, p_search text default '',
-  p_tags text[] default '{}', p_group uuid default null, p_page integer default 1
+  p_slug text, p_path text default null, p_module text default null, p_search text default '',
+  p_tags text[] default '{}', p_group text default null, p_page integer default 1
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -30,19 +30,25 @@ declare
   v_found pg_catalog.uuid[];
   v_seen pg_catalog.text[];
   v_page integer := least(greatest(p_page, 1), 10000);
+  -- Programs name a module or a group by the first digits of its id: they take no more than sixteen.
+  v_module pg_catalog.uuid[] := array[rpad(p_module, 32, '0'), rpad(p_module, 32, 'f')];
+  v_group pg_catalog.uuid[] := array[rpad(p_group, 32, '0'), rpad(p_group, 32, 'f')];
 begin
   select o.* into v_org from public.organizations as o
   where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null
-    and o.id = (select m.org_id from public.modules as m where m.id = p_module and m.deleted_at is null
-      and private.may_see(m.org_id, m.path)));
+    and o.id in (select m.org_id from public.modules as m where m.id between v_module[1] and v_module[2]
+      and m.deleted_at is null and private.may_see(m.org_id, m.path)
+      union all select g.org_id from public.groups as g where g.id between v_group[1] and v_group[2]
+      and private.may_see(g.org_id, g.path)));
   v_seen := private.need_seen(v_org.id);
   v_found := array(
     select m.id from public.modules as m
     where m.org_id = v_org.id and m.deleted_at is null and m.path = coalesce(p_path, m.path)
-      and m.id = coalesce(p_module, m.id) and position(lower(p_search) in replace(m.path, '/', '.')) > 0
+      and (p_module is null or m.id between v_module[1] and v_module[2])
+      and position(lower(p_search) in replace(m.path, '/', '.')) > 0
       and string_to_array(m.group_path, '/') @> p_tags
       and (p_group is null or private.is_at_or_below(m.group_path, (select g.path from public.groups as g
-        where g.id = p_group and g.org_id = v_org.id)))
+        where g.id between v_group[1] and v_group[2] and g.org_id = v_org.id limit 1)))
       and (v_seen is null or private.is_seen(m.org_id, m.path, v_seen))
     order by m.path);
   return jsonb_build_object(
@@ -56,8 +62,8 @@ begin
 end;
 $$;
 comment on function private.terminal_workspaces is
-  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, '
-  'names of groups above, or a group; with the path "" its groups. Members.';
+  'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, '
+  'words in the path, names of groups above, or a group; with the path "" its groups. Members.';
 grant execute on function private.terminal_workspaces to authenticated;
 
 -- ## runs
@@ -104,6 +110,13 @@ begin
 end;
 $$;
 
+-- The checks of a plan that it failed and that somebody may override, or has.
+create function private.failed_checks(p_plan bigint) returns setof public.policy_checks
+language sql stable set search_path = '' as $$
+  select c from public.policy_checks as c join public.provision_jobs as j on j.id = c.job_id and j.attempt = c.attempt
+  where j.id = p_plan and j.status = 'SUCCEEDED' and c.level = 'overridable' and c.verdict in ('failed', 'error')
+$$;
+
 -- A plan and its apply as a terminal sees them.
 create function private.run_row(p_plan public.provision_jobs, p_is_whole boolean) returns jsonb
 language sql stable set search_path = '' as $$
@@ -112,6 +125,10 @@ language sql stable set search_path = '' as $$
     coalesce(a.status = 'AWAITING_APPROVAL' and a.approvals_required = 0, false), 'message', p_plan.message,
     'created_at', p_plan.created_at, 'summary', p_plan.plan_summary, 'options', p_plan.payload -> 'options',
     'has_changes', coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false),
+    'checks', case when a.id is null then (
+      select jsonb_agg(jsonb_build_object('name', c.name, 'text', coalesce(c.messages #>> '{0,text}', c.verdict),
+        'overridden_by', c.overridden_label, 'reason', c.override_reason) order by c.name)
+      from private.failed_checks(p_plan.id) as c) end,
     'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
       then private.apply_problem(p_plan) end,
     'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
@@ -145,29 +162,39 @@ grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
+-- The approvals that an apply still needs, and the page where they are given.
+create function private.needs_approvals(p_count integer, p_url text) returns text
+language sql immutable set search_path = '' as $$
+  select format('Needs %s more %s: open %s', p_count, case p_count when 1 then 'approval' else 'approvals' end, p_url)
+$$;
+
 -- The lines before an apply's log: three lines that the programs leave out, and what it waits for. It only grows, so
--- that a reader can continue where it was.
+-- that a reader can continue where it was: approvals end with an override, their events stay.
 create function private.apply_words(p_job public.provision_jobs, p_url text) returns text
 language sql stable set search_path = '' as $$
   select format(E'Run %s\n%s\n\n', p_job.number, p_url)
-    || case when p_job.approvals_required > 0
-        then format(E'Needs %s more %s: open %s\n', p_job.approvals_required,
-          case p_job.approvals_required when 1 then 'approval' else 'approvals' end, p_url)
+    || case when exists (select from private.failed_checks(p_job.plan_job_id) as c
+        where c.overridden_at is null or c.overridden_at > p_job.created_at)
+      then format(E'Needs an override of a policy check: open %s\n', p_url) else '' end
+    || case when p_job.approvals_required > 0 then private.needs_approvals(p_job.approvals_required, p_url) || E'\n'
       when p_job.needs_confirmation then format(E'Needs a confirmation: open %s\n', p_url) else '' end
     || coalesce((
-      select string_agg(case a.decision when 'reject' then format(E'Rejected by %s. %s\n', a.user_label, a.comment)
-        when 'approve' then format(E'Approved by %s.%s\n', a.user_label,
-          case when p_job.approvals_required > a.place and not a.is_override
-          then format(' Needs %s more: open %s', p_job.approvals_required - a.place, p_url) else '' end) end, ''
-        order by a.place)
-      from (select r.*, row_number() over (order by r.created_at) as place from public.approvals as r
-        where r.job_id = p_job.id) as a), '')
+      select string_agg(case e.event when 'rejected' then format('Rejected by %s. %s', e.actor_label, e.reason)
+        when 'check_overridden' then format('Overridden by %s. %s', e.actor_label, e.reason)
+        when 'approval' then format('Approved by %s. %s', e.actor_label,
+          private.needs_approvals(p_job.approvals_required - e.place::pg_catalog.int4, p_url))
+        else format('Approved by %s.', e.actor_label) end || E'\n', '' order by e.id)
+      from (select r.*, row_number() over (partition by r.override, r.event = 'approval' order by r.id) as place
+        from (select v.*, count(*) filter (where v.event = 'check_overridden') over (order by v.id) as override
+          from public.job_events as v where v.job_id = p_job.id
+            and v.event in ('rejected', 'check_overridden', 'approval', 'approved', 'confirmed')) as r) as e), '')
 $$;
 
 -- The lines after a plan's log: what an apply of it needs, or why there can be none.
 create function private.plan_words(p_plan public.provision_jobs) returns text
 language sql stable set search_path = '' as $$
   select case when p_plan.status <> 'SUCCEEDED' or p_plan.plan_summary -> 'has_changes' is distinct from 'true' then ''
+    when p.problem like '%waits for an override%' then ''
     when p.problem is not null then format(E'\nThis plan cannot be applied here. %s\n', p.problem)
     when m.approvals_required > 0 then format(E'\nAn apply of this plan needs %s %s.\n', m.approvals_required,
       case m.approvals_required when 1 then 'approval' else 'approvals' end)
@@ -212,11 +239,12 @@ begin
     )
     select translate(encode(coalesce(string_agg(substring(p.body
       from greatest(v_from - p.start, 0)::integer + 1 for greatest(p_limit - greatest(p.start - v_from, 0), 0)
-      ::integer), '' order by p.place, p.seq), ''), 'base64'), chr(10), '')
+      ::integer), '' order by p.place, p.seq), case when not v_is_over then '\x'::pg_catalog.bytea end), 'base64'),
+      chr(10), '')
     from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
 end;
 $$;
 comment on function private.terminal_log is
   'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
-  'once it is over. Members.';
+  'once it is over; null after that. Members.';
 grant execute on function private.terminal_log to authenticated;

@@ -1,10 +1,7 @@
 """`cloud {}` and `tofu login` with the programs themselves."""
 
-import io
 import re
 import signal
-import tarfile
-import zlib
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -14,9 +11,8 @@ import pytest
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES
 from tests.integration.worker_bench import Bench
-from tests.support.cloud_terminal import HOST, CloudTerminal
+from tests.support.cloud_terminal import HOST, CloudTerminal, personal_token
 from tests.support.stack import RunningStack
-from wire.tokens import make_personal_token
 
 CODE = """
 variable "who" { default = "world" }
@@ -32,12 +28,6 @@ output "secret" {
   sensitive = true
 }
 """
-
-
-def personal_token(bench: Bench, role: str | None = None) -> str:
-    made = make_personal_token()
-    bench.rpc("create_personal_token", p_name="tofu", p_token_hash=made.hash, p_hint=made.hint, p_role=role)
-    return made.text
 
 
 def in_one_line(text: str) -> str:
@@ -188,63 +178,104 @@ def test_an_interrupted_terminal_cancels_the_run(terminal: CloudTerminal, served
     assert job["status"] == "CANCELLED"
 
 
-def packed(*members: tarfile.TarInfo) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for each in members:
-            tar.addfile(each, io.BytesIO(b"\0" * each.size))
-    return out.getvalue()
+def options_of(bench: Bench, path: str) -> dict[str, object]:
+    """The options of a module's newest job."""
+    module = module_named(bench, path)["id"]
+    options: dict[str, object] = bench.rows("provision_jobs", module_id=module, order="id.desc", limit=1)[0]["payload"][
+        "options"
+    ]
+    return options
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname = kind, target
-    return made
+def test_the_options_of_a_run_reach_the_engine(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.options")
+    assert "has no refresh here" in in_one_line(terminal.run("plan", "-refresh=false", code=1))
+    terminal.run("apply", "-auto-approve")
+    terminal.run("plan", "-refresh-only")
+    assert options_of(served, "terminal/options")["refresh_only"] is True
+    assert "1 added, 0 changed, 1 destroyed" in terminal.run("apply", "-replace=terraform_data.other", "-auto-approve")
+    terminal.run("plan", "-var", "who=you", "-out=saved")
+    assert "1 changed" in terminal.run("apply", "saved")
+    assert terminal.run("output", "-raw", "greeting") == "hello you 0"
+    assert "saved plan" in in_one_line(terminal.run("apply", "saved", code=1)).lower()
+    discarded = in_one_line(terminal.run("apply", typed="no\n", code=1))
+    assert "discarded" in discarded
+    assert "2 destroyed" in terminal.run("destroy", typed="yes\n")
+    assert terminal.run("state", "list") == ""
 
 
-def test_bad_requests_are_refused_by_name(terminal: CloudTerminal, served: Bench) -> None:
-    module = served.rpc("create_module", p_org=served.org, p_group_path="bad", p_name="input")["id"]
-    json_api = {"content-type": "application/vnd.api+json"}
-    api = httpx.Client(
-        base_url=f"{terminal.url}/functions/v1/terraform/api/v2/", timeout=60,
-        headers={"authorization": f"Bearer {terminal.token}"},
-    )  # fmt: skip
-    place = f"workspaces/ws-{module}"
+def test_a_lock_of_somebody_else_stops_a_change_of_state(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.locked")
+    terminal.run("apply", "-auto-approve")
+    served.rpc("lock_module", p_module=module_named(served, "terminal/locked")["id"], p_reason="mine")
+    assert "locked" in in_one_line(terminal.run("state", "rm", "terraform_data.other", code=1))
+    terminal.run("force-unlock", "-force", f"{slug_of(served)}/terminal.locked")
+    assert "Removed" in terminal.run("state", "rm", "terraform_data.other")
 
-    def refusal(status: int, answer: httpx.Response) -> str:
-        [error] = answer.json()["errors"]
-        assert (answer.status_code, error["status"]) == (status, str(status)), answer.text
-        return str(error["title"] + error["detail"])
 
-    assert "text/plain" in refusal(
-        415, api.post(f"{place}/actions/lock", content="x", headers={"content-type": "text/plain"})
-    )
-    sent = {"data": {"attributes": {"auto-queue-runs": False}}}
+SLOW = """
+resource "terraform_data" "slow" {
+  provisioner "local-exec" { command = "echo the provisioner runs; sleep 600" }
+}
+"""
 
-    def upload_address() -> str:
-        made = api.post(f"{place}/configuration-versions", json=sent, headers=json_api).json()
-        return str(made["data"]["attributes"]["upload-url"])
 
-    address = upload_address()
-    assert "gzip" in refusal(422, httpx.put(address, content=b"no archive", timeout=60))
-    assert "leads out" in refusal(422, httpx.put(address, content=packed(member("../x")), timeout=60))
-    link = packed(member("a/b", tarfile.SYMTYPE, "../../etc/passwd"))
-    assert "leads out" in refusal(422, httpx.put(address, content=link, timeout=60))
-    assert "neither a file" in refusal(
-        422, httpx.put(address, content=packed(member("x", tarfile.FIFOTYPE)), timeout=60)
-    )
-    packer = zlib.compressobj(wbits=31)
-    bomb = b"".join(packer.compress(b"\0" * (1 << 20)) for _ in range(520)) + packer.flush()
-    assert "too large" in refusal(413, httpx.put(address, content=bomb, timeout=120))
-    assert httpx.put(address, content=packed(member("main.tf")), timeout=60).status_code == 200
-    assert "already" in refusal(409, httpx.put(address, content=packed(member("main.tf")), timeout=60))
-    assert refusal(404, httpx.put(f"{address}x", content=b"", timeout=60))
-    run = {"data": {"attributes": {"refresh": False}, "relationships": {"workspace": {"data": {"id": f"ws-{module}"}}}}}
-    assert "refresh" in refusal(422, api.post("runs", json=run, headers=json_api))
-    served.rpc("lock_module", p_module=module, p_reason="mine")
-    assert "locked already" in refusal(409, api.post(f"{place}/actions/lock", headers=json_api))
-    job = served.enqueue("PLAN", module)
-    assert "Invalid include parameter" in refusal(400, api.get(f"runs/run-{job}?include=nonsense"))
-    stranger = httpx.get(f"{api.base_url}{place}", headers={"authorization": "Bearer ryp_" + "a" * 43}, timeout=60)
-    assert refusal(401, stranger)
-    assert refusal(404, api.get("workspaces/ws-00000000-0000-0000-0000-000000000000"))
+def test_an_apply_is_cancelled_in_the_middle_of_its_log(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.middle", SLOW)
+    apply = terminal.start("apply")
+    apply.says("Enter a value:")
+    apply.types("yes\n")
+    apply.says("the provisioner runs")
+    module = module_named(served, "terminal/middle")["id"]
+    [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
+    assert job["status"] == "PROCESSING", "the log comes while the job runs"
+    apply.process.send_signal(signal.SIGINT)
+    apply.says("Do you want to cancel the remote operation?")
+    apply.types("yes\n")
+    apply.says("The remote operation was successfully cancelled.")
+    apply.ends()
+    assert served.wait_job(int(job["id"]))["status"] == "CANCELLED"
+
+
+RULE = """package main
+import rego.v1
+deny contains "two at once" if { count(input.resource_changes) > 1 }
+"""
+
+
+def test_a_policy_check_waits_for_its_override_on_the_page(terminal: CloudTerminal, served: Bench) -> None:
+    if find(ENGINES["opa"]) is None:
+        pytest.skip("opa not found; `make engines` provides it")
+    named(terminal, served, "terminal.checked")
+    spec = {"name": "pairs", "level": "overridable", "files": {"rules.rego": RULE}}
+    policy = served.rpc("attach_policy", p_org=served.org, p_path="terminal/checked", p_spec=spec)["id"]
+    planned = in_one_line(terminal.run("plan", code=1))
+    assert "pairs: two at once Needs an override with a reason: open http" in planned
+    assert "soft failed" in planned
+    refused = in_one_line(terminal.run("apply", typed="override\n", code=1))
+    assert "An override needs a reason." in refused
+    apply = terminal.start("apply")
+    apply.says("Do you want to override the soft failed policy check?")
+    module = module_named(served, "terminal/checked")["id"]
+    [plan, *_] = served.rows("provision_jobs", module_id=module, order="id.desc")
+    served.rpc("override_check", p_job=plan["id"], p_policy=policy, p_reason="known")
+    apply.says("Do you want to perform these actions")
+    apply.types("yes\n")
+    assert apply.ends() == 0, apply.output
+    assert "2 added" in apply.output
+
+
+def test_an_apply_without_questions_waits_for_an_override(terminal: CloudTerminal, served: Bench) -> None:
+    if find(ENGINES["opa"]) is None:
+        pytest.skip("opa not found; `make engines` provides it")
+    named(terminal, served, "terminal.held")
+    spec = {"name": "pairs", "level": "overridable", "files": {"rules.rego": RULE}}
+    policy = served.rpc("attach_policy", p_org=served.org, p_path="terminal/held", p_spec=spec)["id"]
+    apply = terminal.start("apply", "-auto-approve")
+    apply.says("Needs an override of a policy check: open http")
+    module = module_named(served, "terminal/held")["id"]
+    [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
+    served.rpc("override_check", p_job=job["id"], p_policy=policy, p_reason="known")
+    served.rpc("approve_job", p_job=job["id"], p_decision="approve")
+    assert apply.ends() == 0, apply.output
+    assert all(words in apply.output for words in ("Overridden by", "known", "Approved by", "2 added"))

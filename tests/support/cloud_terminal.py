@@ -5,10 +5,19 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.worker_bench import Bench
 from tests.support.waiting import wait_until
 from wire.cloud_block import cloud_block, host_block
+from wire.tokens import make_personal_token
 
 HOST = "127.0.0.1"
+
+
+def personal_token(bench: Bench, role: str | None = None, path: str = "") -> str:
+    made = make_personal_token()
+    limits = {"p_role": role, "p_path": path}
+    bench.rpc("create_personal_token", p_name="tofu", p_token_hash=made.hash, p_hint=made.hint, **limits)
+    return made.text
 
 
 @dataclass

@@ -3,6 +3,7 @@
  * client id can use up their own attempts, not its owner's.
  */
 
+import { digest } from "./codes.ts";
 import { limit } from "./database.ts";
 
 const MOST_PROVEN = 10_000;
@@ -11,11 +12,6 @@ const UNPROVEN_PER_MINUTE = 60;
 
 /** Digests of what was right before, so that failures behind the same address do not count for it. */
 const proven = new Set<string>();
-
-async function fingerprint(kind: string, name: string, secret: string): Promise<string> {
-  const text = new TextEncoder().encode(JSON.stringify([kind, name, secret]));
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", text)).toHex();
-}
 
 export interface Attempt {
   kind: "session" | "account";
@@ -31,7 +27,7 @@ export async function attempt<T>(
   prove: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
   const { kind, name, secret, address, perAddress } = about;
-  const mark = await fingerprint(kind, name, secret);
+  const mark = await digest(JSON.stringify([kind, name, secret]));
   if (proven.has(mark)) {
     await limit([[`${kind}:proven:${name}:${address}`, PROVEN_PER_MINUTE]]);
   } else {

@@ -1,6 +1,7 @@
 /** The database's functions, called with the caller's own token: the database decides, not the edge function. */
 
 import { need, publishableKey } from "./env.ts";
+import { Answer, bearerOf } from "./http.ts";
 
 export type Said = Record<string, unknown> | undefined;
 
@@ -24,4 +25,17 @@ export async function callAs(
     console.error(`${name}: ${error instanceof Error ? error.message : error}`);
     return { status: 503, said: undefined };
   }
+}
+
+/** Calls a database function as the caller of this one, who reads its refusals. */
+export async function asCaller<T>(
+  request: Request,
+  name: string,
+  args: Record<string, unknown>,
+): Promise<T> {
+  const token = bearerOf(request);
+  if (!token) throw new Answer(401, { code: "RY401", message: "Sign in first." });
+  const { status, said } = await callAs(token, name, args);
+  if (status < 300 && said !== undefined) return said as T;
+  throw new Answer(status < 400 ? 503 : status, said ?? { code: "RY503", message: "The database does not answer." });
 }

@@ -17,3 +17,9 @@ export function drawCode(): string {
 
 export const shownCode = (code: string) => `${code.slice(0, 4)}-${code.slice(4)}`;
 export const drawSecret = () => crypto.getRandomValues(new Uint8Array(32)).toHex();
+
+/** The SHA-256 of a text or of bytes, in hex. */
+export async function digest(what: string | Uint8Array<ArrayBuffer>): Promise<string> {
+  const bytes = typeof what === "string" ? new TextEncoder().encode(what) : what;
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}

@@ -33,6 +33,22 @@ export async function call<T>(name: string, args: Record<string, unknown>): Prom
   throw new Error(`${name}: ${error.code} ${error.message}`);
 }
 
+/** The same for callers that read refusals, each with the status of its code. */
+export async function callFor(
+  name: string,
+  args: Record<string, unknown>,
+  statusOf: (code: string) => number,
+  more: Record<string, unknown> = {},
+): Promise<Record<string, unknown>> {
+  try {
+    return await call(name, args);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { code, message, hint } = error;
+    throw new Answer(statusOf(code), { code, ...more, message, hint });
+  }
+}
+
 /** Counts a request against limits and answers 429 when one is used up. */
 export async function limit(keys: [key: string, limit: number][], seconds = 60): Promise<void> {
   const args = keys.map(([key, max]) => ({ p_key: key, p_limit: max, p_window_seconds: seconds }));

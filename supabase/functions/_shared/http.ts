@@ -26,14 +26,15 @@ export function json(
   return Response.json(body, { status, headers: { "cache-control": "no-store", ...headers } });
 }
 
-/** Wraps a handler: POST only, thrown answers sent, and no inner error ever shown. */
+/** Wraps a handler: one method or any, thrown answers sent, and no inner error ever shown. */
 export function serveWith(
   handle: (request: Request) => Promise<Response>,
+  method: string | null = "POST",
 ): (request: Request) => Promise<Response> {
   return async (request) => {
     try {
-      if (request.method !== "POST") {
-        return json(405, { code: "RY422", message: "Use POST." }, { allow: "POST" });
+      if (request.method !== (method ?? request.method)) {
+        return json(405, { code: "RY422", message: `Use ${method}.` }, { allow: method! });
       }
       return await handle(request);
     } catch (error) {

@@ -1,17 +1,13 @@
 /** Personal tokens, exchanged for tokens that act as their owners. */
 
 import { attempt } from "./attempts.ts";
+import { digest } from "./codes.ts";
 import { call } from "./database.ts";
 import { addressOf, Answer, seenAddress } from "./http.ts";
 import { signPersonal } from "./tokens.ts";
 
 const PER_ADDRESS = 240;
 export const PERSONAL_TOKEN = /^ryp_[A-Za-z0-9]{43}$/;
-
-export async function digest(text: string): Promise<string> {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return new Uint8Array(bytes).toHex();
-}
 
 interface Owner {
   id: string;

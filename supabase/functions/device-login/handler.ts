@@ -5,7 +5,7 @@
 
 import * as jose from "jose";
 import { z } from "zod";
-import { drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
+import { digest, drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl } from "../_shared/env.ts";
 import {
@@ -18,7 +18,6 @@ import {
   serveWith,
 } from "../_shared/http.ts";
 import { sessionOf } from "../_shared/logins.ts";
-import { digest } from "../_shared/persons.ts";
 
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
 const STARTS_PER_ADDRESS = 30;

@@ -1,10 +1,11 @@
 /** A GitHub App of an organisation: created from GitHub's code, and its tokens for runners. */
 
 import { z } from "zod";
-import { callAs } from "../_shared/calling.ts";
+import { asCaller } from "../_shared/calling.ts";
+import { digest } from "../_shared/codes.ts";
 import { call, limit } from "../_shared/database.ts";
 import { askGithub, type Installation, installationToken } from "../_shared/github_app.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody } from "../_shared/http.ts";
+import { addressOf, Answer, json, parse, readBody } from "../_shared/http.ts";
 import { open, seal } from "../_shared/sealing.ts";
 
 const CODES_PER_ADDRESS = 20;
@@ -22,34 +23,18 @@ interface Pending {
   api_url: string;
 }
 
-async function digestOf(text: string): Promise<string> {
-  const bytes = new TextEncoder().encode(text);
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-}
-
 function text(value: unknown, name: string): string {
   if (typeof value === "string" && value) return value;
   throw new Answer(502, { code: "RY502", message: `GitHub's answer has no ${name}.` });
-}
-
-/** Asks the database as the caller, whose refusals are passed on. */
-async function asCaller(
-  request: Request,
-  name: string,
-  args: Record<string, unknown>,
-): Promise<unknown> {
-  const { status, said } = await callAs(bearerOf(request) ?? "", name, args);
-  if (status < 300) return said;
-  throw new Answer(status, said ?? { code: "RY503", message: "The database does not answer." });
 }
 
 /** Exchanges GitHub's code for the app's key, once, for the member who began it; returns the page that installs it. */
 export async function completeApp(request: Request): Promise<Response> {
   await limit([[`git:app:${addressOf(request)}`, CODES_PER_ADDRESS]]);
   const { app, code, state } = parse(codeRequest, await readBody(request));
-  const p_state_hash = await digestOf(state);
+  const p_state_hash = await digest(state);
   const which = { p_app: app, p_state_hash };
-  const pending = await asCaller(request, "pending_git_app", which) as Pending;
+  const pending = await asCaller<Pending>(request, "pending_git_app", which);
   const made = await askGithub(`${pending.api_url}/app-manifests/${code}/conversions`, {});
   const p_spec = {
     number: Number(made.id),
@@ -66,7 +51,7 @@ export async function completeApp(request: Request): Promise<Response> {
 export async function tokenForJob(request: Request): Promise<Response> {
   const { job } = parse(tokenRequest, await readBody(request));
   const args = { p_job: job.id, p_attempt: job.attempt };
-  const said = await asCaller(request, "worker_repository", args);
+  const said = await asCaller<unknown>(request, "worker_repository", args);
   const found = typeof said === "string"
     ? await call<Installation & { org_id: string; private_key: string } | null>(
       "git_installation",

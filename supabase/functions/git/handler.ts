@@ -1,7 +1,8 @@
 /** Deliveries of git providers: checks the signature, writes the delivery down, answers. The database does the rest. */
 
-import { call, Refusal } from "../_shared/database.ts";
+import { call, callFor } from "../_shared/database.ts";
 import { isEcho, type Provider, readDelivery } from "../_shared/git_events.ts";
+import { digest } from "../_shared/codes.ts";
 import { Answer, isStorable, json, readBytes, readJson, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
 import { completeApp, tokenForJob } from "./apps.ts";
@@ -80,13 +81,9 @@ async function receive(id: string, delivery: Record<string, unknown>): Promise<V
       message: "The delivery contains a NUL or a lone surrogate.",
     });
   }
-  try {
-    return await call<Verdict>("receive_git_delivery", { p_connection: id, p_delivery: delivery });
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const status = error.code === "RY404" ? 404 : 400;
-    throw new Answer(status, { code: error.code, message: error.message, hint: error.hint });
-  }
+  const args = { p_connection: id, p_delivery: delivery };
+  const statusOf = (code: string) => code === "RY404" ? 404 : 400;
+  return await callFor("receive_git_delivery", args, statusOf) as unknown as Verdict;
 }
 
 /** The repository of an app's delivery; one that no module uses is heard, and starts nothing. */
@@ -109,13 +106,13 @@ export const handler = serveWith(async (request) => {
   const [id, found] = await connectionAt(request);
   const bytes = await readBytes(request, MOST_BYTES);
   await checkSignature(request, id, found, bytes);
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+  const body_sha256 = await digest(bytes);
   const event = readEvent(bytes);
-  const delivery = readDelivery(found.provider, request.headers, event, digest);
+  const delivery = readDelivery(found.provider, request.headers, event, body_sha256);
   if (isEcho(delivery.event, event)) {
     return json(202, { verdict: "IGNORED", reason: "Runyard wrote this itself." });
   }
   const connection = found.is_app ? await repositoryOf(id, event) : id;
-  const answer = await receive(connection, { ...delivery, body_sha256: digest });
+  const answer = await receive(connection, { ...delivery, body_sha256 });
   return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });
 });

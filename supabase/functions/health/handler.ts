@@ -2,7 +2,7 @@
 
 import { call, limit } from "../_shared/database.ts";
 import { dashboardUrl, read } from "../_shared/env.ts";
-import { addressOf, Answer, json } from "../_shared/http.ts";
+import { addressOf, Answer, json, serveWith } from "../_shared/http.ts";
 
 const PER_ADDRESS = 60;
 // A driver sweeps every 10 s; one slow sweep is not an outage.
@@ -58,14 +58,9 @@ async function settings(request: Request): Promise<Response> {
   });
 }
 
-export async function handler(request: Request): Promise<Response> {
-  const answer = { sweep, settings }[new URL(request.url).pathname.split("/").at(-1) ?? ""];
-  if (answer === undefined) return json(200, { status: "ok" });
-  try {
-    return await answer(request);
-  } catch (error) {
-    if (error instanceof Answer) return json(error.status, error.body, error.headers);
-    console.error(error instanceof Error ? error.message : "unknown error");
-    return json(500, { code: "RY500", message: "The function failed; its log says why." });
-  }
-}
+const ANSWERS: Record<string, typeof sweep> = { sweep, settings };
+
+export const handler = serveWith(async (request) => {
+  const answer = ANSWERS[new URL(request.url).pathname.split("/").at(-1) ?? ""];
+  return await answer?.(request) ?? json(200, { status: "ok" });
+}, null);

@@ -4,8 +4,8 @@
  */
 
 import { z } from "zod";
-import { call, limit, Refusal } from "../_shared/database.ts";
-import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { callFor, limit } from "../_shared/database.ts";
+import { addressOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 
 /** In a minute. A dashboard asks for all its visitors from one address. */
 const PER_ADDRESS = 240;
@@ -15,17 +15,9 @@ const asked = z.strictObject({
   token_hash: z.string().regex(/^[0-9a-f]{64}$/),
 });
 
-async function offerOf(invitation: string, tokenHash: string): Promise<Record<string, unknown>> {
-  try {
-    return await call("invitation_offer", { p_invitation: invitation, p_token_hash: tokenHash });
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    throw new Answer(404, { code: error.code, message: error.message, hint: error.hint });
-  }
-}
-
 export const handler = serveWith(async (request) => {
   const { invitation, token_hash } = parse(asked, await readBody(request));
   await limit([[`invitation:${addressOf(request)}`, PER_ADDRESS]]);
-  return json(200, await offerOf(invitation, token_hash));
+  const args = { p_invitation: invitation, p_token_hash: token_hash };
+  return json(200, await callFor("invitation_offer", args, () => 404));
 });

@@ -5,10 +5,10 @@
  */
 
 import { z } from "zod";
-import { callAs } from "../_shared/calling.ts";
+import { asCaller } from "../_shared/calling.ts";
 import { limit } from "../_shared/database.ts";
 import { publicUrl, read } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { ALGORITHM, publicKeys, signClaims } from "./keys.ts";
 import { signRecords } from "./records.ts";
 
@@ -60,17 +60,6 @@ async function keySet(isForRecords: boolean): Promise<Response> {
   return json(200, { keys: await publicKeys(isForRecords) }, DOCUMENTS);
 }
 
-/** Asks the database with the caller's token; its refusals are passed on as they are. */
-async function givenTo(token: string, job: { id: number; attempt: number }): Promise<Given> {
-  const args = { p_job: job.id, p_attempt: job.attempt };
-  const { status, said } = await callAs(token, "worker_identities", args);
-  if (status < 300 && said) return said as unknown as Given;
-  throw new Answer(
-    status < 400 ? 503 : status,
-    said ?? { code: "RY503", message: "The database does not answer." },
-  );
-}
-
 async function sign(given: Given, identity: Identity): Promise<Record<string, unknown>> {
   const now = Math.floor(Date.now() / 1000);
   const token = await signClaims({
@@ -95,15 +84,8 @@ const issue = serveWith(async (request) => {
     return json(200, {});
   }
   const { job } = parse(tokenRequest, body);
-  const token = bearerOf(request);
-  if (token === undefined) {
-    throw new Answer(401, {
-      code: "RY401",
-      message: "A token is issued to the runner that has the job.",
-      hint: "Send the session's token.",
-    });
-  }
-  const given = await givenTo(token, job);
+  const args = { p_job: job.id, p_attempt: job.attempt };
+  const given = await asCaller<Given>(request, "worker_identities", args);
   const tokens = await Promise.all(given.identities.map((identity) => sign(given, identity)));
   return json(200, { phase: given.phase, expires_in: given.seconds, tokens });
 });
@@ -114,11 +96,5 @@ export const handler = async (request: Request): Promise<Response> => {
   if (isRead && path.endsWith("/.well-known/openid-configuration")) return discovery();
   const isForRecords = path.endsWith("/.well-known/record-keys");
   if (!isRead || !isForRecords && !path.endsWith("/.well-known/jwks")) return await issue(request);
-  try {
-    return await keySet(isForRecords);
-  } catch (error) {
-    if (error instanceof Answer) return json(error.status, error.body);
-    console.error(error instanceof Error ? error.message : "unknown error");
-    return json(500, { code: "RY500", message: "The function failed; its log says why." });
-  }
+  return await serveWith(() => keySet(isForRecords), null)(request);
 };

@@ -2,7 +2,7 @@
 
 import { call, limit } from "../_shared/database.ts";
 import { read } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json } from "../_shared/http.ts";
+import { addressOf, Answer, bearerOf, serveWith } from "../_shared/http.ts";
 import { isEqual } from "../_shared/secrets.ts";
 
 const PER_ADDRESS = 60;
@@ -84,10 +84,7 @@ async function authorise(request: Request): Promise<void> {
   throw new Answer(401, { code: "RY401", message: "The monitoring credential is not valid." });
 }
 
-async function answer(request: Request): Promise<Response> {
-  if (request.method !== "GET") {
-    return json(405, { code: "RY422", message: "Use GET." }, { allow: "GET" });
-  }
+export const handler = serveWith(async (request) => {
   await limit([[`metrics:address:${addressOf(request)}`, PER_ADDRESS]]);
   await authorise(request);
   const text = write(await call("installation_metrics", {}) as Figures);
@@ -97,14 +94,4 @@ async function answer(request: Request): Promise<Response> {
       "cache-control": "no-store",
     },
   });
-}
-
-export async function handler(request: Request): Promise<Response> {
-  try {
-    return await answer(request);
-  } catch (error) {
-    if (error instanceof Answer) return json(error.status, error.body, error.headers);
-    console.error(error instanceof Error ? error.message : "unknown error");
-    return json(500, { code: "RY500", message: "The function failed; its log says why." });
-  }
-}
+}, "GET");

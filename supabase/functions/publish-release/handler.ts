@@ -1,7 +1,7 @@
 /** Publishes or withdraws a release of the runner, for the pipeline that builds it. */
 
 import { z } from "zod";
-import { call, limit, Refusal } from "../_shared/database.ts";
+import { callFor, limit } from "../_shared/database.ts";
 import { read } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { isEqual } from "../_shared/secrets.ts";
@@ -45,15 +45,8 @@ async function authorise(request: Request): Promise<void> {
 
 const STATUS_OF: Record<string, number> = { RY404: 404, RY409: 409, RY422: 400, RY429: 429 };
 
-async function answer(name: string, args: Record<string, unknown>): Promise<Response> {
-  try {
-    return json(200, { release: await call(name, args) });
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const { code, message, hint } = error;
-    throw new Answer(STATUS_OF[code] ?? 403, { code, message, hint });
-  }
-}
+const publishing = async (name: string, args: Record<string, unknown>) =>
+  json(200, { release: await callFor(name, args, (code) => STATUS_OF[code] ?? 403) });
 
 export const handler = serveWith(async (request) => {
   await limit([[`release:address:${addressOf(request)}`, PER_ADDRESS]]);
@@ -61,7 +54,7 @@ export const handler = serveWith(async (request) => {
   const body = await readBody(request);
   if (typeof body === "object" && body !== null && "withdraw" in body) {
     const { version, reason } = parse(withdraw, body);
-    return await answer("withdraw_release", { p_version: version, p_reason: reason });
+    return await publishing("withdraw_release", { p_version: version, p_reason: reason });
   }
-  return await answer("publish_release", { p_spec: parse(publish, body) });
+  return await publishing("publish_release", { p_spec: parse(publish, body) });
 });

@@ -9,11 +9,11 @@ import { z } from "zod";
 import { attempt } from "../_shared/attempts.ts";
 import {
   call,
+  callFor,
   clientIdAt,
   limit,
   organizationAt,
   organizationOf,
-  Refusal,
 } from "../_shared/database.ts";
 import { publicUrl, publishableKey } from "../_shared/env.ts";
 import {
@@ -197,17 +197,13 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
 
 /** Signs a token to act with; an account that has proved its identity receives the reason of a refusal. */
 async function acting(account: Account, address: string): Promise<Record<string, unknown>> {
-  try {
-    const { id, org_id, version } = account;
-    const { role } = await call<{ role: string }>("use_service_account", { p_account: id });
-    // The version that was proved: another secret may have come since.
-    const access_token = await signActing(id, org_id, version, address);
-    return { access_token, role, organization_id: org_id, ...project() };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const { code, message, hint } = error;
-    throw new Answer(403, { code, error: "unauthorized_client", message, hint });
-  }
+  const { id, org_id, version } = account;
+  const { role } = await callFor("use_service_account", { p_account: id }, () => 403, {
+    error: "unauthorized_client",
+  });
+  // The version that was proved: another secret may have come since.
+  const access_token = await signActing(id, org_id, version, address);
+  return { access_token, role, organization_id: org_id, ...project() };
 }
 
 async function asPerson(http: Request, secret: string): Promise<Record<string, unknown>> {

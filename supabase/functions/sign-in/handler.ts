@@ -4,10 +4,10 @@
  */
 
 import { z } from "zod";
-import { callAs } from "../_shared/calling.ts";
-import { call, limit, Refusal } from "../_shared/database.ts";
+import { asCaller } from "../_shared/calling.ts";
+import { call, callFor, limit } from "../_shared/database.ts";
 import { need, read, secretKey } from "../_shared/env.ts";
-import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { addressOf, Answer, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import { discover } from "../_shared/oidc.ts";
 
 /** In a minute. A dashboard asks for all its visitors from one address. */
@@ -29,15 +29,7 @@ const saving = z.strictObject({
   scopes: z.string().max(500).default("openid email profile"),
 });
 type Saving = z.infer<typeof saving>;
-
-/** Calls a function of the database as the person who asks; a refusal is theirs to read. */
-async function asCaller(request: Request, name: string, args: Record<string, unknown>) {
-  const token = bearerOf(request);
-  if (!token) throw new Answer(401, { code: "RY401", message: "Sign in first." });
-  const { status, said } = await callAs(token, name, args);
-  if (status < 300) return said as Record<string, unknown>;
-  throw new Answer(status, said ?? { code: "RY503", message: "The database did not answer." });
-}
+type Row = Record<string, unknown>;
 
 async function auth(method: string, path: string, body?: unknown): Promise<number> {
   const response = await fetch(`${need("SUPABASE_URL")}/auth/v1/admin/custom-providers${path}`, {
@@ -69,7 +61,7 @@ async function save(request: Request, spec: Saving): Promise<Response> {
       hint: `${error instanceof Error ? error.message : error}.`,
     });
   });
-  const saved = await asCaller(request, "set_sign_in_provider", {
+  const saved = await asCaller<Row>(request, "set_sign_in_provider", {
     p_org: spec.organization,
     p_name: spec.name,
     p_issuer: spec.issuer,
@@ -94,7 +86,7 @@ async function save(request: Request, spec: Saving): Promise<Response> {
 }
 
 async function remove(request: Request, organization: string): Promise<Response> {
-  const removed = await asCaller(request, "remove_sign_in_provider", { p_org: organization });
+  const removed = await asCaller<Row>(request, "remove_sign_in_provider", { p_org: organization });
   await auth("DELETE", `/${encodeURIComponent(String(removed.provider))}`);
   return json(200, removed);
 }
@@ -118,21 +110,16 @@ async function textsOf(name: string): Promise<string[]> {
 }
 
 async function prove(request: Request, organization: string, domain: string): Promise<Response> {
-  const settings = await asCaller(request, "sign_in_settings", { p_org: organization });
+  const settings = await asCaller<Row>(request, "sign_in_settings", { p_org: organization });
   const listed = (settings.domains as { domain: string; record: string }[])
     .find((each) => each.domain === domain);
   if (!listed) {
     throw new Answer(404, { code: "RY404", message: "This organisation has no such domain." });
   }
   await limit([[`sign-in:dns:${organization}`, PER_ORGANIZATION]]);
-  try {
-    const texts = await textsOf(listed.record);
-    const args = { p_org: organization, p_domain: domain, p_texts: texts };
-    return json(200, await call<Record<string, unknown>>("prove_sign_in_domain", args));
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    throw new Answer(409, { code: error.code, message: error.message, hint: error.hint });
-  }
+  const texts = await textsOf(listed.record);
+  const args = { p_org: organization, p_domain: domain, p_texts: texts };
+  return json(200, await callFor("prove_sign_in_domain", args, () => 409));
 }
 
 async function lookUp(request: Request, email: string): Promise<Response> {

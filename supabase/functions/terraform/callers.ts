@@ -1,8 +1,9 @@
 /** A person's program or a service account that asks, and the database's calls in its name. */
 
 import { callAs, type Said } from "../_shared/calling.ts";
+import { digest } from "../_shared/codes.ts";
 import { bearerOf, readBytes, readJson } from "../_shared/http.ts";
-import { digest, PERSONAL_TOKEN, personOf } from "../_shared/persons.ts";
+import { PERSONAL_TOKEN, personOf } from "../_shared/persons.ts";
 import { type Claims, openLink, signLink, verifyActing } from "../_shared/tokens.ts";
 import { refuse, refuseAs } from "./documents.ts";
 

@@ -33,6 +33,9 @@ export function page(data: Resource[], total = data.length, number = 1): Respons
 /** A time as the programs read it: whole seconds in UTC. */
 export const at = (time: string) => new Date(time).toISOString().replace(/\.\d+/, "");
 
+/** The id of a workspace or a project: HashiCorp's provider takes sixteen letters and digits. */
+export const short = (kind: "ws" | "prj", id: string) => `${kind}-${id.replaceAll("-", "").slice(0, 16)}`;
+
 /** A relationship to one resource. */
 export const to = (type: string, id: string) => ({ data: { type, id } });
 

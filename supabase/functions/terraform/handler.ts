@@ -6,8 +6,8 @@
 import { publicUrl } from "../_shared/env.ts";
 import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
 import { verifyEngine } from "../_shared/tokens.ts";
-import { type Caller, callerOf, given, type Given } from "./callers.ts";
-import { api, JSON_API, nothing, one, page, refuse } from "./documents.ts";
+import { type Caller, callerOf, given, type Given, type Row } from "./callers.ts";
+import { JSON_API, nothing, one, page, refuse } from "./documents.ts";
 import { authorize, loginService, token } from "./login.ts";
 import { JOB_ROUTES } from "./outputs.ts";
 import * as runs from "./runs.ts";
@@ -49,11 +49,18 @@ const ROUTES: [string, string, Route][] = [
     const attributes = { operations: true, "state-storage": true, "private-module-registry": false };
     return one({ id: org, type: "entitlement-sets", attributes });
   }],
-  ["GET", "organizations/{}/runs/queue", () => page([])],
-  ["GET", "organizations/{}/capacity", (_caller, _url, _sent, org) =>
-    api({ data: { id: org, type: "organization-capacity", attributes: { pending: 0, running: 0 } } })],
+  ["GET", "organizations/{}/runs/queue", async (caller, _url, _sent, org) => {
+    await workspaces.organizationNamed(caller, org);
+    return page([]);
+  }],
+  ["GET", "organizations/{}/capacity", async (caller, _url, _sent, org) => {
+    await workspaces.organizationNamed(caller, org);
+    return one({ id: org, type: "organization-capacity", attributes: { pending: 0, running: 0 } });
+  }],
   ["GET", "organizations/{}/projects", (caller, url, _sent, org) => workspaces.projects(caller, url, org)],
   ["POST", "organizations/{}/projects", (caller, _url, sent, org) => workspaces.createProject(caller, sent, org)],
+  ["GET", "projects/prj-{id}", (caller, _url, _sent, id) => workspaces.readProject(caller, id)],
+  ["DELETE", "projects/prj-{id}", (caller, _url, _sent, id) => workspaces.removeProject(caller, id)],
   ["GET", "organizations/{}/workspaces", (caller, url, _sent, org) => workspaces.list(caller, url, org)],
   ["POST", "organizations/{}/workspaces", (caller, _url, sent, org) => workspaces.create(caller, sent, org)],
   ["GET", "organizations/{}/workspaces/{}", async (caller, _url, _sent, org, name) =>
@@ -62,24 +69,7 @@ const ROUTES: [string, string, Route][] = [
     await workspaces.remove(caller, await workspaces.byName(caller, org, name), false)],
   ["POST", "organizations/{}/workspaces/{}/actions/safe-delete", async (caller, _url, _sent, org, name) =>
     await workspaces.remove(caller, await workspaces.byName(caller, org, name), true)],
-  ["GET", "workspaces/ws-{uuid}", async (caller, _url, _sent, id) =>
-    one(workspaces.workspace(await workspaces.byId(caller, id)))],
-  ["PATCH", "workspaces/ws-{uuid}", (caller, _url, sent, id) => workspaces.update(caller, sent, id)],
-  ["POST", "workspaces/ws-{uuid}/relationships/tags", (caller, _url, sent, id) => workspaces.tag(caller, sent, id)],
-  ["POST", "workspaces/ws-{uuid}/actions/safe-delete", async (caller, _url, _sent, id) =>
-    await workspaces.remove(caller, await workspaces.byId(caller, id), true)],
-  ...["lock", "unlock", "force-unlock"].map((act): [string, string, Route] => [
-    "POST", `workspaces/ws-{uuid}/actions/${act}`, (caller, _url, sent, id) => workspaces.lock(caller, sent, id, act)]),
-  ["GET", "workspaces/ws-{uuid}/vars", (caller, _url, _sent, id) => workspaces.variables(caller, id)],
-  ["POST", "workspaces/ws-{uuid}/vars", (caller, _url, sent, id) => workspaces.setVariable(caller, sent, id)],
-  ["PATCH", "workspaces/ws-{uuid}/vars/var-{n}", (caller, _url, sent, id, old) => workspaces.setVariable(caller, sent, id, old)],
-  ["DELETE", "workspaces/ws-{uuid}/vars/var-{n}", async (caller, _url, _sent, _id, old) => {
-    await caller.call("remove_variable", { p_variable: old });
-    return nothing();
-  }],
-  ["POST", "workspaces/ws-{uuid}/configuration-versions", (caller, _url, sent, id) => runs.startUpload(caller, sent, id)],
   ["GET", "configuration-versions/cv-{uuid}", (caller, _url, _sent, id) => runs.readUpload(caller, id)],
-  ["GET", "workspaces/ws-{uuid}/runs", (caller, _url, _sent, id) => runs.runsOf(caller, id)],
   ["POST", "runs", (caller, _url, sent) => runs.create(caller, sent)],
   ["GET", "runs/run-{n}", (caller, url, _sent, id) => runs.read(caller, url, id)],
   ["GET", "runs/run-{n}/run-events", (caller, _url, _sent, id) => runs.events(caller, id)],
@@ -87,17 +77,44 @@ const ROUTES: [string, string, Route][] = [
     "POST", `runs/run-{n}/actions/${act}`, (caller, _url, _sent, id) => runs.act(caller, id, act)]),
   ["GET", "plans/plan-{n}", (caller, _url, _sent, id) => runs.readPart(caller, "plan", id)],
   ["GET", "applies/apply-{n}", (caller, _url, _sent, id) => runs.readPart(caller, "apply", id)],
-  ["GET", "workspaces/ws-{uuid}/current-state-version", (caller, _url, _sent, id) => states.current(caller, id)],
-  ["GET", "workspaces/ws-{uuid}/state-versions", (caller, _url, _sent, id) => states.list(caller, id)],
-  ["POST", "workspaces/ws-{uuid}/state-versions", (caller, _url, sent, id) => states.create(caller, sent, id)],
+  ["GET", "policy-checks/polchk-{n}", (caller, _url, _sent, id) => runs.readCheck(caller, id)],
+  ["GET", "policy-checks/polchk-{n}/output", (caller, _url, _sent, id) => runs.checkOutput(caller, id)],
+  ["POST", "policy-checks/polchk-{n}/actions/override", (caller, _url, _sent, id) => runs.override(caller, id)],
   ["GET", "state-versions/sv-{uuid}-{}", (caller, _url, _sent, id, serial) => states.read(caller, id, serial)],
-  ["GET", "workspaces/ws-{uuid}/current-state-version-outputs", (caller, _url, _sent, id) => states.outputsOf(caller, id)],
   ["GET", "state-version-outputs/wsout-{uuid}-{}", (caller, _url, _sent, id, name) => states.readOutput(caller, id, name)],
 ];
+
+/** The same below one workspace. */
+type Below = (caller: Caller, sent: Given, workspace: Row, part: string) => Answered;
+const WORKSPACE: [string, string, Below][] = [
+  ["GET", "", (_caller, _sent, row) => one(workspaces.workspace(row))],
+  ["PATCH", "", (caller, sent, row) => workspaces.update(caller, sent, row)],
+  ["DELETE", "", (caller, _sent, row) => workspaces.remove(caller, row, false)],
+  ["POST", "/actions/safe-delete", (caller, _sent, row) => workspaces.remove(caller, row, true)],
+  ["POST", "/actions/(lock|unlock|force-unlock)", (caller, sent, row, act) => workspaces.lock(caller, sent, row, act)],
+  // Others read outputs by a grant: `runyard modules grant`.
+  ["GET", "/relationships/remote-state-consumers", () => page([])],
+  ["POST", "/relationships/tags", (_caller, sent, row) => workspaces.tag(sent, row)],
+  ["GET", "/vars", (caller, _sent, row) => workspaces.variables(caller, row)],
+  ["POST", "/vars", (caller, sent, row) => workspaces.setVariable(caller, sent, row)],
+  ["GET", "/vars/var-{}", (caller, _sent, row, old) => workspaces.readVariable(caller, row, old)],
+  ["PATCH", "/vars/var-{}", (caller, sent, row, old) => workspaces.setVariable(caller, sent, row, old)],
+  ["DELETE", "/vars/var-{}", (caller, _sent, row, old) => workspaces.removeVariable(caller, row, old)],
+  ["POST", "/configuration-versions", (caller, sent, row) => runs.startUpload(caller, sent, row)],
+  ["GET", "/runs", (caller, _sent, row) => runs.runsOf(caller, row)],
+  ["GET", "/current-state-version", (caller, _sent, row) => states.current(caller, row)],
+  ["GET", "/state-versions", (caller, _sent, row) => states.list(caller, row)],
+  ["POST", "/state-versions", (caller, sent, row) => states.create(caller, sent, row)],
+  ["GET", "/current-state-version-outputs", (caller, _sent, row) => states.outputsOf(caller, row)],
+];
+const below = WORKSPACE.map(([method, path, answer]): [string, string, Route] => [
+  method, `workspaces/ws-{id}${path}`,
+  async (caller, _url, sent, id, part) => await answer(caller, sent, await workspaces.byId(caller, id), part)]);
 
 const PARTS: Record<string, string> = {
   "{}": "([^/]+)",
   "{n}": "([0-9]{1,18})",
+  "{id}": "([0-9a-f]{16})",
   "{uuid}": "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
 };
 
@@ -107,7 +124,7 @@ const pattern = (text: string) =>
 const compiled = <T>(routes: [string, string, T][], prefix = "") =>
   routes.map(([method, text, route]): [string, RegExp, T] => [method, pattern(prefix + text), route]);
 const OPEN_ROUTES = compiled(OPEN);
-const CALLER_ROUTES = compiled(ROUTES, "/api/v2/");
+const CALLER_ROUTES = compiled([...ROUTES, ...below], "/api/v2/");
 
 function decodePart(part: string): string {
   try {
@@ -150,9 +167,8 @@ export const handler = async (request: Request): Promise<Response> => {
   } catch (error) {
     if (error instanceof Answer) return json(error.status, asErrors(error), JSON_API);
     console.error(error instanceof Error ? error.message : "unknown error");
-    return json(500, {
-      errors: [{ status: "500", title: "The function failed; its log says why." }],
-    });
+    const title = "The function failed; its log says why.";
+    return json(500, { errors: [{ status: "500", title, detail: title }] }, JSON_API);
   }
 };
 

@@ -4,8 +4,7 @@ import { z } from "zod";
 import { call, limit, Refusal } from "../_shared/database.ts";
 import { dashboardUrl } from "../_shared/env.ts";
 import { addressOf, json, parse, readBody } from "../_shared/http.ts";
-import { drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
-import { digest } from "../_shared/persons.ts";
+import { digest, drawCode, drawSecret, shownCode } from "../_shared/codes.ts";
 import { refuse } from "./documents.ts";
 
 const PER_ADDRESS = 30;

@@ -1,10 +1,11 @@
 /** Uploads, runs, plans, applies and their logs. A run has the id of its plan. */
 
+import { digest } from "../_shared/codes.ts";
 import { dashboardUrl } from "../_shared/env.ts";
 import { readBytes } from "../_shared/http.ts";
 import { checkArchive } from "./archive.ts";
 import { type Caller, type Given, linked, type Row } from "./callers.ts";
-import { api, at, nothing, one, page, refuse, type Resource, to } from "./documents.ts";
+import { api, at, nothing, one, page, refuse, type Resource, short, to } from "./documents.ts";
 import { literal } from "./literals.ts";
 import { byId, workspace } from "./workspaces.ts";
 
@@ -38,7 +39,11 @@ const OVER = ["SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"];
 const isAppliable = (row: Row) =>
   row.is_confirmation || row.status === "SUCCEEDED" && !row.apply_id && row.has_changes && !row.problem;
 
+/** Whether a policy check of a plan waits for an override. */
+const isHeld = (row: Row) => (row.checks ?? []).some((each: Row) => !each.overridden_by);
+
 function statusOf(row: Row): string {
+  if (isHeld(row)) return "policy_override";
   if (row.apply_id && !row.is_confirmation) return APPLIES[row.apply_status][0];
   return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : PLANS[row.status][0];
 }
@@ -65,7 +70,7 @@ function run(row: Row): Resource {
       "position-in-queue": 0,
       actions: {
         "is-confirmable": isAppliable(row),
-        "is-discardable": isAppliable(row),
+        "is-discardable": isAppliable(row) || isHeld(row),
         "is-cancelable": isLive && !row.is_confirmation && row.may_cancel,
         "is-force-cancelable": isLive && row.may_cancel,
       },
@@ -75,7 +80,8 @@ function run(row: Row): Resource {
     relationships: {
       plan: to("plans", `plan-${row.id}`),
       apply: to("applies", `apply-${row.id}`),
-      workspace: to("workspaces", `ws-${row.module_id}`),
+      workspace: to("workspaces", short("ws", row.module_id)),
+      ...(row.checks ? { "policy-checks": { data: [{ type: "policy-checks", id: `polchk-${row.id}` }] } } : {}),
     },
   };
 }
@@ -89,7 +95,7 @@ async function part(caller: Caller, row: Row, kind: "plan" | "apply"): Promise<R
     id: `${kind}-${row.id}`,
     type: isPlan ? "plans" : "applies",
     attributes: {
-      status: known ?? (isAppliable(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
+      status: known ?? (isAppliable(row) || isHeld(row) || !OVER.includes(row.status) ? "pending" : "unreachable"),
       "log-read-url": await caller.link("logs", `${row.id}:${kind}`),
       "resource-additions": count.create ?? 0,
       "resource-changes": count.update ?? 0,
@@ -114,29 +120,75 @@ export async function read(caller: Caller, url: URL, id: string): Promise<Respon
   return one(run(row), included);
 }
 
-export const runsOf = async (caller: Caller, id: string) =>
+export const runsOf = async (caller: Caller, { id }: Row) =>
   page((await caller.call<Row[]>("terminal_runs", { p_module: id })).map(run));
 export const readPart = async (caller: Caller, kind: "plan" | "apply", id: string) =>
   one(await part(caller, await rowOf(caller, id), kind));
 
+/** Programs pause for half a second or more after an empty answer: one that waits for the next lines brings them sooner. */
+const PAUSES_MS = [100, 200, 400, 800, 1600];
+
 /** A piece of a log, for anyone who has its address; the database asks again whether its caller may read it. */
 export async function log(url: URL, base: string, text: string): Promise<Response> {
   const [[id, kind], caller] = await linked(text, "logs", base);
-  const size = Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG);
-  const body = await caller.call<string>("terminal_log", {
+  const args = {
     p_run: id,
     p_is_apply: kind === "apply",
     p_url: dashboardUrl() ?? "",
     p_offset: Number(url.searchParams.get("offset")) || 0,
-    p_limit: size,
-  });
+    p_limit: Math.min(Number(url.searchParams.get("limit")) || MOST_LOG, MOST_LOG),
+  };
+  let body = await caller.call<string | null>("terminal_log", args);
+  for (const pause of PAUSES_MS) {
+    if (body !== "") break;
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    body = await caller.call<string | null>("terminal_log", args);
+  }
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   return new Response(Uint8Array.fromBase64(body ?? ""), { headers });
 }
 
+// ---------------------------------------------------------------- policy checks
+
+/** All sets that a plan failed and that somebody may override, as one check; the log of the plan has all others. */
+async function checked(caller: Caller, id: string): Promise<Row> {
+  const row = await rowOf(caller, id);
+  return row.checks ? row : refuse(404, "The run has no policy check that waits.", "Its plan's log has all checks.");
+}
+
+/** Everybody may wait for an override: the database decides who gives it. */
+export async function readCheck(caller: Caller, id: string): Promise<Response> {
+  const isWaiting = isHeld(await checked(caller, id));
+  const attributes = {
+    status: isWaiting ? "soft_failed" : "passed",
+    scope: "organization",
+    actions: { "is-overridable": isWaiting },
+    permissions: { "can-override": true },
+  };
+  return one({ id: `polchk-${id}`, type: "policy-checks", attributes });
+}
+
+async function pageOf(caller: Caller, row: Row): Promise<string> {
+  const { organization } = await byId(caller, row.module_id);
+  return `${dashboardUrl() ?? ""}/o/${organization}/jobs/${row.number}`;
+}
+
+export async function checkOutput(caller: Caller, id: string): Promise<Response> {
+  const row = await checked(caller, id);
+  const lines = row.checks.map(({ name, text, overridden_by, reason }: Row) =>
+    `${name}: ${text}${overridden_by ? ` Overridden by ${overridden_by}. ${reason}` : ""}`);
+  if (isHeld(row)) lines.push(`Needs an override with a reason: open ${await pageOf(caller, row)}`);
+  return new Response(lines.join("\n"), { headers: { "content-type": "text/plain; charset=utf-8" } });
+}
+
+export async function override(caller: Caller, id: string): Promise<Response> {
+  const row = await checked(caller, id);
+  refuse(422, "An override needs a reason.", `Override the check on its page: ${await pageOf(caller, row)}`);
+}
+
 // ---------------------------------------------------------------- uploads
 
-export async function startUpload(caller: Caller, { attributes }: Given, id: string): Promise<Response> {
+export async function startUpload(caller: Caller, { attributes }: Given, { id }: Row): Promise<Response> {
   if (attributes["auto-queue-runs"] !== false) {
     refuse(422, "An upload starts no run here.", "Send auto-queue-runs: false, then create the run.");
   }
@@ -165,8 +217,7 @@ export async function upload(http: Request, base: string, text: string): Promise
   const body = await readBytes(http, MOST_PACKED)
     .catch(() => refuse(413, "The archive is too large.", `At most ${MOST_PACKED} bytes, packed; see .terraformignore.`));
   await checkArchive(body);
-  const sha = new Uint8Array(await crypto.subtle.digest("SHA-256", body)).toHex();
-  await caller.call("upload_source", { p_module: module, p_body_base64: body.toBase64(), p_sha256: sha, p_upload: id });
+  await caller.call("upload_source", { p_module: module, p_body_base64: body.toBase64(), p_sha256: await digest(body), p_upload: id });
   return new Response(null, { status: 200 });
 }
 
@@ -193,8 +244,7 @@ const REFUSED: Record<string, (value: unknown) => boolean> = {
 export async function create(caller: Caller, { attributes, relationships }: Given): Promise<Response> {
   const refused = Object.keys(REFUSED).filter((name) => REFUSED[name](attributes[name]));
   if (refused.length) refuse(422, `A run has no ${refused.join(", ")} here.`, "Leave it out; docs/cloud-block.md lists what there is.");
-  const module = String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, "");
-  const row = await byId(caller, module);
+  const row = await byId(caller, String(relationships.workspace?.data?.id ?? "").replace(/^ws-/, ""));
   const upload = String(relationships["configuration-version"]?.data?.id ?? "").replace(/^cv-/, "");
   if (!upload && !row.has_code) {
     refuse(422, "A run of this workspace needs a configuration version: the module has no code here.", "Upload the code, then create the run.");
@@ -207,7 +257,7 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   const made = await caller.call("enqueue_job", {
     p_org: row.org_id,
     p_type: "PLAN",
-    p_module: module,
+    p_module: row.id,
     p_options: {
       ...options,
       ...(upload ? { upload_id: upload } : {}),

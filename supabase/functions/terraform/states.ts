@@ -21,24 +21,23 @@ async function version(caller: Caller, module: string, row: Row): Promise<Resour
 }
 
 /** The versions of a state, for those who may read their text. */
-async function versions(caller: Caller, module: string): Promise<Row[]> {
-  const workspace = await byId(caller, module);
+async function versions(caller: Caller, workspace: Row): Promise<Row[]> {
   if (!workspace.verbs.includes("state.text") || !workspace.has_state) {
     refuse(404, "There is no state that you may read.", "Reading the text of a state takes state.text.");
   }
-  return (await caller.call("state_info", { p_module: module })).versions;
+  return (await caller.call("state_info", { p_module: workspace.id })).versions;
 }
 
-export const current = async (caller: Caller, module: string) =>
-  one(await version(caller, module, (await versions(caller, module))[0]));
+export const current = async (caller: Caller, workspace: Row) =>
+  one(await version(caller, workspace.id, (await versions(caller, workspace))[0]));
 
-export async function list(caller: Caller, module: string): Promise<Response> {
-  const rows = await versions(caller, module);
-  return page(await Promise.all(rows.map((row) => version(caller, module, row))));
+export async function list(caller: Caller, workspace: Row): Promise<Response> {
+  const rows = await versions(caller, workspace);
+  return page(await Promise.all(rows.map((row) => version(caller, workspace.id, row))));
 }
 
 export async function read(caller: Caller, module: string, serial: string): Promise<Response> {
-  const row = (await versions(caller, module)).find((each) => String(each.serial) === serial);
+  const row = (await versions(caller, await byId(caller, module))).find((each) => String(each.serial) === serial);
   return one(await version(caller, module, row ?? refuse(404, "There is no such version.", "The newest 100 are kept.")));
 }
 
@@ -48,15 +47,23 @@ export async function download(base: string, text: string): Promise<Response> {
   return new Response(body, { headers: { "content-type": "application/json", "cache-control": "no-store" } });
 }
 
-export async function create(caller: Caller, { attributes }: Given, module: string): Promise<Response> {
+function base64(text: unknown): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.fromBase64(String(text));
+  } catch {
+    refuse(422, "The state is not base64.");
+  }
+}
+
+export async function create(caller: Caller, { attributes }: Given, { id }: Row): Promise<Response> {
   // The programs understand exactly these words, and send the state with the next request.
   if (!attributes.state) refuse(422, "param is missing or the value is empty: state");
-  const bytes = Uint8Array.fromBase64(attributes.state);
+  const bytes = base64(attributes.state);
   const md5 = createHash("md5").update(bytes).digest("hex");
   if (md5 !== attributes.md5) refuse(422, "The state is not what its MD5 says.", "Send it again.");
   const body = new TextDecoder().decode(bytes);
-  const made = await caller.call("push_state", { p_module: module, p_body: body });
-  return api({ data: await version(caller, module, { ...made, size: bytes.length }) }, 201);
+  const made = await caller.call("push_state", { p_module: id, p_body: body });
+  return api({ data: await version(caller, id, { ...made, size: bytes.length }) }, 201);
 }
 
 /** The type of a value, as the programs write types. */
@@ -77,8 +84,8 @@ function output(module: string, name: string, { value, sensitive }: Row): Resour
 }
 
 /** The outputs; sensitive ones with their values only for those who may read the state. */
-async function outputs(caller: Caller, module: string): Promise<Resource[]> {
-  const workspace = await byId(caller, module);
+async function outputs(caller: Caller, workspace: Row): Promise<Resource[]> {
+  const module = workspace.id;
   const { serial, outputs: shown } = await caller.call("state_resources", { p_module: module });
   const known: Row = { ...shown };
   const isMasked = Object.values(shown as Row).some((each) => each.sensitive);
@@ -91,9 +98,9 @@ async function outputs(caller: Caller, module: string): Promise<Resource[]> {
   return Object.entries(known).map(([name, each]) => output(module, name, each));
 }
 
-export const outputsOf = async (caller: Caller, module: string) => page(await outputs(caller, module));
+export const outputsOf = async (caller: Caller, workspace: Row) => page(await outputs(caller, workspace));
 
 export async function readOutput(caller: Caller, module: string, name: string): Promise<Response> {
-  const found = (await outputs(caller, module)).find((each) => each.attributes.name === name);
+  const found = (await outputs(caller, await byId(caller, module))).find((each) => each.attributes.name === name);
   return one(found ?? refuse(404, "There is no such output."));
 }

@@ -1,7 +1,7 @@
 /** Organisations, projects, workspaces, their locks and their variables. */
 
 import { type Caller, type Given, type Row } from "./callers.ts";
-import { api, at, nothing, one, page, refuse, type Resource, to } from "./documents.ts";
+import { api, at, nothing, one, page, refuse, type Resource, short, to } from "./documents.ts";
 import { literal } from "./literals.ts";
 
 export const pathOf = (name: string) => name.replaceAll(".", "/");
@@ -31,16 +31,27 @@ const FIXED: Record<string, unknown> = {
   operations: true,
   "working-directory": "",
   "vcs-repo": null,
-  "structured-run-output-enabled": false,
+  "agent-pool-id": null,
+  "allow-destroy-plan": true,
+  "speculative-enabled": true,
+  // Without the name of HashiCorp's product in our answers, programs print the log as it comes all the same.
+  "structured-run-output-enabled": true,
+  "file-triggers-enabled": true,
+  "trigger-prefixes": [],
+  "trigger-patterns": [],
+  "queue-all-runs": true,
+  "auto-apply-run-trigger": false,
+  "assessments-enabled": false,
+  "auto-destroy-at": null,
+  "auto-destroy-activity-duration": null,
   "global-remote-state": false,
-  "queue-all-runs": false,
 };
 const SETTABLE: Record<string, string> = { description: "description", "auto-apply": "auto_apply" };
 
 export function workspace(row: Row): Resource {
   const allowed = Object.entries(PERMISSIONS).map(([name, verb]) => [name, row.verbs.includes(verb)]);
   return {
-    id: `ws-${row.id}`,
+    id: short("ws", row.id),
     type: "workspaces",
     attributes: {
       ...FIXED,
@@ -57,7 +68,7 @@ export function workspace(row: Row): Resource {
     },
     relationships: {
       organization: to("organizations", row.organization),
-      project: to("projects", `prj-${row.group_id}`),
+      project: to("projects", short("prj", row.group_id)),
       ...(row.run_id ? { "current-run": to("runs", `run-${row.run_id}`) } : {}),
     },
   };
@@ -81,9 +92,10 @@ function only(found: Found): Row {
 
 export const byName = async (caller: Caller, org: string, name: string) =>
   only(await find(caller, { p_slug: org, p_path: pathOf(name) }));
+/** By its whole id, or the first digits of it. */
 export const byId = async (caller: Caller, id: string) =>
-  only(await find(caller, { p_slug: null, p_module: id }));
-const again = async (caller: Caller, id: string) => one(workspace(await byId(caller, id)));
+  only(await find(caller, { p_slug: null, p_module: id.replaceAll("-", "") }));
+const again = async (caller: Caller, { id }: Row) => one(workspace(await byId(caller, id)));
 
 export async function list(caller: Caller, url: URL, org: string): Promise<Response> {
   const query = (name: string) => url.searchParams.get(name) ?? "";
@@ -114,7 +126,7 @@ function checkTags(path: string[], given: Row[]): void {
 
 function checkFixed(attributes: Row): void {
   for (const [name, value] of Object.entries({ ...FIXED, "terraform-version": "latest" })) {
-    if ((attributes[name] ?? value) !== value) {
+    if (![undefined, null, ""].includes(attributes[name]) && String(attributes[name]) !== String(value)) {
       refuse(422, `${name} is not set here.`, `It is ${JSON.stringify(value)}; the module's page has its settings.`);
     }
   }
@@ -130,6 +142,9 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   const path = String(attributes.name ?? "").split(".");
   if (path.length < 2) {
     refuse(422, "A workspace is named after its module: group.module.", "Put the group before the name, with a dot.");
+  }
+  if (relationships["tag-bindings"]?.data?.length) {
+    refuse(422, "Tags with values are not set here.", "A tag is the name of a group above the module.");
   }
   checkTags(path.slice(0, -1), [...(attributes.tags ?? []), ...(relationships.tags?.data ?? [])]);
   checkFixed(attributes);
@@ -147,17 +162,16 @@ export async function create(caller: Caller, { attributes, relationships }: Give
   return api({ data: workspace(await byId(caller, made.id)) }, 201);
 }
 
-export async function update(caller: Caller, { attributes }: Given, id: string): Promise<Response> {
-  const row = await byId(caller, id);
+export async function update(caller: Caller, { attributes }: Given, row: Row): Promise<Response> {
   checkFixed({ ...attributes, ...(attributes["terraform-version"] === row.engine_version ? { "terraform-version": "latest" } : {}) });
   if ((attributes.name ?? nameOf(row.path)) !== nameOf(row.path)) refuse(422, "A workspace keeps its name.");
   const spec = settings(attributes);
-  if (Object.keys(spec).length) await caller.call("update_module", { p_module: id, p_spec: spec });
-  return await again(caller, id);
+  if (Object.keys(spec).length) await caller.call("update_module", { p_module: row.id, p_spec: spec });
+  return await again(caller, row);
 }
 
-export async function tag(caller: Caller, { list }: Given, id: string): Promise<Response> {
-  checkTags(groupsOf(await byId(caller, id)), list);
+export function tag({ list }: Given, row: Row): Response {
+  checkTags(groupsOf(row), list);
   return nothing();
 }
 
@@ -168,11 +182,11 @@ export async function remove(caller: Caller, row: Row, isSafe: boolean): Promise
   return nothing();
 }
 
-export async function lock(caller: Caller, { attributes }: Given, id: string, act: string): Promise<Response> {
+export async function lock(caller: Caller, { attributes }: Given, row: Row, act: string): Promise<Response> {
   if (act === "lock") {
-    await caller.call("lock_module", { p_module: id, p_reason: attributes.reason || "Locked from a terminal" });
-  } else await caller.call("unlock_module", { p_module: id, p_is_own: act === "unlock" });
-  return await again(caller, id);
+    await caller.call("lock_module", { p_module: row.id, p_reason: attributes.reason || "Locked from a terminal" });
+  } else await caller.call("unlock_module", { p_module: row.id, p_is_own: act === "unlock" });
+  return await again(caller, row);
 }
 
 // ---------------------------------------------------------------- organisations and projects
@@ -189,7 +203,7 @@ export const organizationNamed = async (caller: Caller, slug: string) =>
   one(organization((await about(caller, slug)).organization));
 
 const project = (org: string, row: Row): Resource => ({
-  id: `prj-${row.id}`,
+  id: short("prj", row.id),
   type: "projects",
   attributes: { name: nameOf(row.path) },
   relationships: { organization: to("organizations", org) },
@@ -199,6 +213,19 @@ export async function projects(caller: Caller, url: URL, org: string): Promise<R
   const wanted = url.searchParams.get("filter[names]")?.split(",").map(pathOf);
   const { groups } = await about(caller, org);
   return page(groups.filter((row) => !wanted || wanted.includes(row.path)).map((row) => project(org, row)));
+}
+
+async function groupOf(caller: Caller, id: string): Promise<[string, Row]> {
+  const { organization, groups } = await find(caller, { p_slug: null, p_path: "", p_group: id });
+  const found = groups.find((row) => short("prj", row.id) === `prj-${id}`);
+  return [organization.slug, found ?? refuse(404, "There is no such project.")];
+}
+
+export const readProject = async (caller: Caller, id: string) => one(project(...await groupOf(caller, id)));
+
+export async function removeProject(caller: Caller, id: string): Promise<Response> {
+  await caller.call("delete_group", { p_group: (await groupOf(caller, id))[1].id });
+  return nothing();
 }
 
 export async function createProject(caller: Caller, { attributes }: Given, org: string): Promise<Response> {
@@ -211,10 +238,13 @@ export async function createProject(caller: Caller, { attributes }: Given, org: 
 
 const KINDS: Record<string, string> = { terraform: "input", env: "env" };
 
-function variable(row: Row): Resource {
+/** Each change of a variable is a row of its own: what stays is its kind and its name. */
+const variableId = (row: Row) => `var-${row.kind}-${row.name}`;
+
+function variable(row: Row, workspace: Row): Resource {
   const isText = typeof row.value === "string";
   return {
-    id: `var-${row.id}`,
+    id: variableId(row),
     type: "vars",
     attributes: {
       key: row.name,
@@ -225,25 +255,38 @@ function variable(row: Row): Resource {
       description: row.description ?? "",
       "version-id": String(row.version),
     },
+    relationships: { configurable: to("workspaces", short("ws", workspace.id)) },
   };
 }
 
-export async function variables(caller: Caller, id: string): Promise<Response> {
-  const row = await byId(caller, id);
-  const found = await caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path });
-  return page(found.map(variable));
+const rowsOf = (caller: Caller, row: Row) =>
+  caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path });
+
+async function variableOf(caller: Caller, row: Row, id: string): Promise<Row> {
+  const found = (await rowsOf(caller, row)).find((each) => variableId(each) === `var-${id}`);
+  return found ?? refuse(404, "There is no such variable.");
 }
 
-export async function setVariable(caller: Caller, { attributes: new_ }: Given, id: string, old?: string): Promise<Response> {
-  const row = await byId(caller, id);
-  const before = old === undefined ? {} : (await caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path }))
-    .map(variable).find((each) => each.id === `var-${old}`)?.attributes ?? refuse(404, "There is no such variable.");
+export const variables = async (caller: Caller, row: Row) =>
+  page((await rowsOf(caller, row)).map((each) => variable(each, row)));
+
+export const readVariable = async (caller: Caller, row: Row, id: string) =>
+  one(variable(await variableOf(caller, row, id), row));
+
+export async function removeVariable(caller: Caller, row: Row, id: string): Promise<Response> {
+  await caller.call("remove_variable", { p_variable: (await variableOf(caller, row, id)).id });
+  return nothing();
+}
+
+export async function setVariable(caller: Caller, { attributes: new_ }: Given, row: Row, old?: string): Promise<Response> {
+  const before = old === undefined ? {} : variable(await variableOf(caller, row, old), row).attributes;
   const { key, value, category, hcl, sensitive } = { ...before, ...new_ } as Row;
   if (sensitive) {
     refuse(422, "A sensitive variable is sealed on your machine.", "Use: runyard variables set --sealed, or the dashboard.");
   }
   const one_ = { kind: KINDS[category ?? "terraform"] ?? category, name: key, value: hcl ? literal(value) : value };
+  const id = variableId(one_).slice("var-".length);
+  if (id !== (old ?? id)) refuse(422, "A variable keeps its name and its category.", "Remove it, and create another one.");
   await caller.call("set_variables", { p_org: row.org_id, p_path: row.path, p_variables: [one_] });
-  const found = await caller.call<Row[]>("list_variables", { p_org: row.org_id, p_path: row.path });
-  return one(variable(found.find((each) => each.name === key && each.kind === one_.kind)!));
+  return await readVariable(caller, row, id);
 }

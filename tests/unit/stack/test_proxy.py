@@ -98,5 +98,6 @@ async def test_a_body_over_the_limit_is_refused() -> None:
             pass
 
     async with serving(swallow) as client:
-        done = await client.post("/hello", content=b"x" * (17 * 1024 * 1024))
+        done = await client.post("/hello", content=b"x" * (49 * 1024 * 1024))
     assert (done.status_code, done.json()["code"]) == (413, "PAYLOAD_TOO_LARGE")
+    assert done.json()["errors"][0]["status"] == "413"

@@ -46,7 +46,7 @@ grant execute on function public.attach_identity to authenticated;
 
 create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
-comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. Admins.';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or with the rules that a job tested: {name, level, test}. Admins.';
 grant execute on function public.attach_policy to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -579,6 +579,11 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.poli
 comment on function public.policy_files is 'The files of a policy set, {name: text}. Members.';
 grant execute on function public.policy_files to authenticated;
 
+create function public.policy_test(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_test(p_job);\nend\n';
+comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule with job, module, resource, and what became of the plan. Those who see the plans.';
+grant execute on function public.policy_test to authenticated;
+
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
 comment on function public.poll_repository is 'Queues the job that reads a repository, or finds the one that is queued. Operators.';
@@ -1024,6 +1029,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notifi
 comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
 grant execute on function public.test_notification_rule to authenticated;
 
+create function public.test_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.test_policy(p_org, p_path, p_spec);\nend\n';
+comment on function public.test_policy is 'Runs rules on a runner over the plans of the last days, at most 30, at and below a path: {name, files, source, days}. Changes nothing; policy_test shows the result. Admins.';
+grant execute on function public.test_policy to authenticated;
+
 create function public.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.unassign_worker(p_worker, p_path);\nend\n';
 comment on function public.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
@@ -1203,6 +1213,11 @@ create function public.worker_policies(p_job bigint, p_attempt integer) returns 
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
 comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
 grant execute on function public.worker_policies to executor, worker;
+
+create function public.worker_policy_test(p_job bigint, p_attempt integer, p_found jsonb default '[]'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_policy_test(p_job, p_attempt, p_found);\nend\n';
+comment on function public.worker_policy_test is 'Records what a test of policies found in plans, [{plan, verdict, messages}], and answers the next plans, redacted, with the facts about their runs; the files of the set with the first ones.';
+grant execute on function public.worker_policy_test to executor, worker;
 
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';

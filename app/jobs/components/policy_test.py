@@ -12,6 +12,7 @@ from app.jobs.view.policy_test import Finding, Rule
 from app.ui.choice import choice
 from app.ui.form.elements import exact_input
 from app.ui.icons import icon
+from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 Test = JobState.policy_test
@@ -26,7 +27,10 @@ def _fact(name: str, value: Any, note: Any = "") -> rx.Component:
 def _finding(found: rx.Var[Finding]) -> rx.Component:
     return rx.el.li(
         rx.el.span(
-            rx.el.a("#" + found.number, href="/dashboard/jobs/" + found.number), " ", found.path, class_name="ry-breaks"
+            page_link("#" + found.number, href="/dashboard/jobs/" + found.number, class_name="ry-a num"),
+            " ",
+            found.path,
+            class_name="ry-breaks",
         ),
         rx.el.span(
             rx.el.b(found.resource, class_name="ry-mono ry-breaks"), rx.el.small(found.text), class_name="ry-breaks"

@@ -194,7 +194,8 @@ begin
   insert into private.policy_test_plans (job_id, plan_id)
   select p_job.id, j.id from public.provision_jobs as j
   where j.org_id = p_job.org_id
-    and j.finished_at > p_job.created_at - make_interval(days => (v_asked ->> 'days')::integer) and j.type in ('PLAN', 'APPLY', 'DESTROY') and j.plan_job_id is null and j.id < p_job.id
+    and j.finished_at > p_job.created_at - make_interval(days => (v_asked ->> 'days')::integer)
+    and j.type in ('PLAN', 'APPLY', 'DESTROY') and j.plan_job_id is null and j.id < p_job.id
     and private.is_at_or_below(j.module_path, v_asked ->> 'path')
     and not coalesce(j.payload #> '{options,refresh_only}' = 'true', false)
     and not coalesce(j.payload -> 'options' ?| array['preview', 'inspects'], false)
@@ -548,4 +549,3 @@ REVOKE ALL ON FUNCTION "public"."worker_policy_test"(bigint, integer, jsonb) FRO
 
 GRANT EXECUTE ON FUNCTION "public"."worker_policy_test"(bigint, integer, jsonb) TO "executor", "postgres", "worker";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."policy_test_plans" TO "postgres";

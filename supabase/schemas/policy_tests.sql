@@ -143,7 +143,7 @@ grant execute on function private.worker_policy_test to worker, executor;
 
 -- ## the result
 
--- What a test found so far. It has the path of its plans, so whoever sees the one sees the others.
+-- The findings of a test so far. It has the path of its plans: everybody who sees it sees them.
 create function private.found_in_plans(p_test public.provision_jobs) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

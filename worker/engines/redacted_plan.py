@@ -87,11 +87,11 @@ def _without_constants(part: Any) -> Any:
 
 
 def _masked(plan: dict[str, Any], mask: Mask) -> bytes:
-    # Each text on a line of its own: no shape of a secret goes on behind the end of a line.
+    # Each text on a line of its own: no shape of a secret continues behind the end of a line.
     text = mask(json.dumps(plan, ensure_ascii=False, separators=(",\n", ": ")))
     try:
         json.loads(text)
     except ValueError:
-        # What is masked was no text. One by one they are masked thirty times slower, and in their bounds.
+        # Something that is not a text was masked. One by one they are masked thirty times slower, and in their bounds.
         text = json.dumps(masked(plan, mask))
     return text.encode()

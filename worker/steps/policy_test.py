@@ -5,6 +5,7 @@ import base64
 import gzip
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from worker.steps.policies import HOW, MISSING, Rules, find_opa
 
 # Rules that cannot be evaluated for so many plans in a row will not be for the others.
 MOST_ERRORS = 3
+# Of one rule in one plan; a rule that finds more is read in the review of a plan.
+MOST_OF_RULE = 10
 
 
 async def keep_redacted(space: Workspace) -> None:
@@ -40,7 +43,7 @@ async def run_policy_test(space: Workspace) -> None:
         found = []
         for each in work["plans"]:
             verdict = await _test(rules, each)
-            found.append({"plan": each["plan"], **verdict})
+            found.append({"plan": each["plan"], **verdict, "messages": _few(verdict["messages"])})
             errors = errors + 1 if verdict["verdict"] == "error" else 0
             if errors == MOST_ERRORS:
                 await _next(space, found)
@@ -55,6 +58,15 @@ async def _next(space: Workspace, found: list[dict[str, Any]]) -> dict[str, Any]
     arguments = {"p_job": space.job.id, "p_attempt": space.job.attempt, "p_found": found}
     answer: dict[str, Any] = await space.context.server.call("worker_policy_test", arguments)
     return answer
+
+
+def _few(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    seen: Counter[str] = Counter()
+    kept = []
+    for each in messages:
+        seen[each["rule"]] += 1
+        kept += [each] if seen[each["rule"]] <= MOST_OF_RULE else []
+    return kept
 
 
 async def _test(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:

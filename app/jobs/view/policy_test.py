@@ -49,7 +49,7 @@ class PolicyTest:
 
 
 def build(answer: Row | None) -> PolicyTest:
-    """Put the answer into words; nothing for a job that is no back-test."""
+    """Put the answer into words; nothing for another job."""
     if not answer:
         return PolicyTest()
     days, place = count(int(answer["days"]), "day"), answer["path"] or "all modules"

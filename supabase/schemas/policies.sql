@@ -146,7 +146,7 @@ begin
       v_set.bundle_sha256, 'source', v_set.source));
   return to_jsonb(v_set);
 exception
-  when check_violation or not_null_violation or invalid_text_representation then
+  when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
     perform private.fail('RY422', 'A policy set needs a name, a level and its files.',
       'The name has lower-case letters, digits and hyphens; the level is advisory, overridable or mandatory.');
 end;

@@ -202,6 +202,9 @@ def test_tested_rules_are_attached(org: Organization, runner: Runner) -> None:
         org.owner.call("attach_policy", p_org=org.id, p_path="a", p_spec={**spec, "test": other["id"]})
     with refused("RY404", "has tested no policies"):
         result(org.owner, other)
+    for value in ("x", "9" * 30):
+        with refused("RY422", "needs a name, a level and its files"):
+            org.owner.call("attach_policy", p_org=org.id, p_path="a", p_spec={**spec, "test": value})
 
 
 @pytest.mark.parametrize(
@@ -212,6 +215,7 @@ def test_tested_rules_are_attached(org: Organization, runner: Runner) -> None:
         ({"days": "x"}, "plans of 1 to 30 days"),
         ({"name": "x" * 64}, "needs the files of a policy set"),
         ({"files": {}}, "at least one .rego file"),
+        ({"files": None}, "object of file names"),
         ({"level": "advisory"}, "Unknown option"),
     ],
 )

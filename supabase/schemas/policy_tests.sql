@@ -35,7 +35,8 @@ begin
   if coalesce(v_days, 0) not between 1 and 30 then
     perform private.fail('RY422', 'Rules are tested over the plans of 1 to 30 days.',
       'Redacted plans are kept for 30 days.');
-  elsif not coalesce(p_spec ? 'files', false) or length(p_spec ->> 'name') > 63 or length(p_spec ->> 'source') > 500 then
+  elsif not coalesce(p_spec ? 'files', false) or length(p_spec ->> 'name') > 63
+    or length(p_spec ->> 'source') > 500 then
     perform private.fail('RY422', 'A test needs the files of a policy set.', 'Send {"files": {"rules.rego": "…"}}.');
   end if;
   v_rules := private.named_rules(p_org, p_spec) || jsonb_build_object('name', coalesce(p_spec ->> 'name', ''));

@@ -123,7 +123,8 @@ begin
     perform private.list_test_plans(v_test);
   end if;
   update private.policy_test_plans as t set verdict = f.verdict, messages = coalesce(f.messages, '[]')
-  from jsonb_to_recordset(p_found) as f (plan bigint, verdict text, messages jsonb)
+  from jsonb_to_recordset(p_found) as f (plan pg_catalog.int8, verdict pg_catalog.text,
+    messages pg_catalog.jsonb)
   where t.job_id = p_job and t.plan_id = f.plan and t.verdict is null;
   update private.policy_test_plans as t set verdict = 'missing'
   where t.job_id = p_job and t.verdict is null and private.redacted_plan(t.plan_id) is null;

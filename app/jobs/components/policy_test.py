@@ -74,8 +74,13 @@ def policy_test_panel() -> rx.Component:
         _fact("Redacted plan not kept", Test.missing),
         class_name="ry-facts",
     )
-    about = rx.el.p(Test.about, class_name="ry-ckb mut ry-breaks")
     panel = titled_panel(
-        "Back-test", (rx.el.span(Test.name, class_name="mut"),), about, facts, rx.foreach(Test.rules, _rule), _attach()
+        "Back-test",
+        rx.el.span(Test.name, class_name="mut"),
+        rx.el.p(Test.about, class_name="ry-ckb mut ry-breaks"),
+        facts,
+        rx.foreach(Test.rules, _rule),
+        _attach(),
+        custom_attrs={"data-testid": "policy-test"},
     )
-    return rx.el.div(rx.cond(Test.about != "", panel), custom_attrs={"data-testid": "policy-test"})
+    return rx.cond(Test.about != "", panel)

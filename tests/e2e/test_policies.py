@@ -95,5 +95,6 @@ def test_rules_are_tested_over_earlier_plans_and_attached_from_the_result(
         re.compile("deny.*1 plan of 1 module.*a.queue", re.DOTALL)
     )
     panel.get_by_role("button", name="Attach").click()
+    expect(page.get_by_text("Plans that are requested from now on are checked with it.")).to_be_visible()
     page.goto("/dashboard/settings/policies")
     expect(page.locator("tr[data-row=later]")).to_contain_text(re.compile("tested.*Overridable", re.DOTALL))

@@ -135,7 +135,8 @@ begin
     from private.policy_test_plans as t where t.job_id = p_job);
 exception
   when check_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A verdict is passed, warned, failed, error or missing.');
+    perform private.fail('RY422', 'A verdict is passed, warned, failed, error or missing.',
+      'Send one of these, with the plan that it is about.');
 end;
 $$;
 comment on function private.worker_policy_test is

@@ -25,6 +25,7 @@ class JobType(StrEnum):
     VERIFY_IDENTITY = "VERIFY_IDENTITY"
     RESOLVE = "RESOLVE"
     STATE = "STATE"
+    POLICY_TEST = "POLICY_TEST"
 
 
 class JobStatus(StrEnum):
@@ -115,9 +116,9 @@ LIFECYCLE_TYPES = frozenset(
     {JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER, JobType.VERIFY_IDENTITY}
 )
 # These carry no module in their payload.
-MODULELESS_TYPES = LIFECYCLE_TYPES | {JobType.RESOLVE}
+MODULELESS_TYPES = LIFECYCLE_TYPES | {JobType.RESOLVE, JobType.POLICY_TEST}
 # The others read the state, and neither lock nor write it.
-LOOKING_TYPES = frozenset({JobType.PLAN, JobType.DRIFT, JobType.OUTPUT, JobType.RESOLVE})
+LOOKING_TYPES = frozenset({JobType.PLAN, JobType.DRIFT, JobType.OUTPUT, JobType.RESOLVE, JobType.POLICY_TEST})
 WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY, JobType.STATE})
 
 

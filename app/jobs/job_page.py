@@ -15,6 +15,7 @@ from app.jobs.components.given import given_variables
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
+from app.jobs.components.policy_test import policy_test_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.components.record import record
 from app.jobs.components.review import comments, decision_bar, planned_from
@@ -108,7 +109,7 @@ def _plan() -> rx.Component:
         (JobState.kind, JobState.choose_kind),
         "/api/jobs/" + View["id"].to_string() + "/plan.json",
     )
-    return rx.fragment(checks_panel(), rx.cond(JobState.plan.is_known, panel))
+    return rx.fragment(policy_test_panel(), checks_panel(), rx.cond(JobState.plan.is_known, panel))
 
 
 def _job(on_enable: Enable) -> rx.Component:

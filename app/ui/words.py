@@ -15,6 +15,7 @@ TYPE_WORDS = {
     "VERIFY_IDENTITY": "Test identity",
     "RESOLVE": "Read repository",
     "STATE": "Change state",
+    "POLICY_TEST": "Back-test",
 }
 STATUS_WORDS = {
     "AWAITING_APPROVAL": "Awaiting approval",

@@ -1,14 +1,18 @@
 """`runyard policies`: rules that plans must pass."""
 
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
+from cli.jobs.waiting import follow, worst_end
 from cli.options import Place, Yes, given
+from cli.output import say
 
 app = new_app("Attach rules that plans must pass, and override their checks.")
 Name = Annotated[str, Argument(metavar="NAME", help="The set's name.")]
@@ -36,6 +40,27 @@ def attach(
     spec = given(name=name, level=level, files=read_files(folder), source=source_of(folder))
     made = here.api.call("attach_policy", org=here.org.id, path=path.strip("/"), spec=spec)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  {row['level']}")
+
+
+@command(app, "test", calls=("test_policy", "policy_test"), page="Policies → Add policy set → Back-test; Job")
+def back_test(
+    here: Here,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="A folder with .rego files, or one such file.")],
+    against: Annotated[str, Option("--against", help="The plans of so many days, at most 30d.")] = "30d",
+    path: Annotated[str, Option("--path", help="Only plans at and below this module or group.")] = "",
+    name: Annotated[str | None, Option("--name", help="The set's name; without it, the folder's.")] = None,
+) -> None:
+    """Run rules on a runner over the plans of the last days, and show which jobs they would have refused."""
+    spec = {
+        "name": (name or folder.resolve().stem)[:63], "files": read_files(folder), "source": source_of(folder),
+        "days": _days(against),
+    }  # fmt: skip
+    job = here.api.call("test_policy", org=here.org.id, path=path.strip("/"), spec=spec)
+    say(f"Job {job['number']} tests the rules.")
+    (ended,) = follow(here, [job])
+    here.printer.result(here.api.call("policy_test", job=job["id"]), lambda found: "\n".join(report_lines(found)))
+    if ended["status"] != "SUCCEEDED":
+        raise Exit(worst_end([ended]))
 
 
 @command(app, "detach", calls=("detach_policy",), page="Policies → Detach")
@@ -69,6 +94,29 @@ def override(
         raise NotFound(f"Job {job} has no check {name}.", "`runyard policies list` shows the sets.")
     done = here.api.call("override_check", job=jobs[0]["id"], policy=checks[0]["set_id"], reason=reason)
     here.printer.result(done, lambda row: f"Overrode {row['name']} for job {job}")
+
+
+def report_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Put the result of a test into lines: the counts, then each rule with what it found."""
+    yield (
+        f"{found['total']} plans of {found['modules']} modules: {found['passed']} would pass, {found['refused']} would be refused"
+        f" ({found['applied']} of them were applied), {found['missing']} could not be tested."
+    )
+    for rule in found["rules"]:
+        word = "warns about" if rule["kind"] == "warn" else "refuses"
+        yield f"\n{rule['rule'] or 'error'} {word} {rule['plans']} plans of {rule['modules']} modules"
+        for item in rule["items"]:
+            outcome = (item["outcome"] or "not applied").lower().replace("_", " ")
+            yield f"  #{item['number']}  {item['module_path']}  {item['resource']}  {item['text']}  ({outcome})"
+        if rule["plans"] > len(rule["items"]):
+            yield f"  and {rule['plans'] - len(rule['items'])} more"
+
+
+def _days(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,2})d?", text)
+    if not found:
+        raise Usage(f'"{text}" is not a number of days.', "Such as 30d or 7d.")
+    return int(found[1])
 
 
 def read_files(folder: Path) -> dict[str, str]:

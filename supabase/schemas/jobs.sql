@@ -18,14 +18,15 @@ comment on type public.cancel_kind is
 
 -- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
 -- compiled.
--- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected.
+-- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected, a test of
+-- policies about plans.
 create function private.is_about_one_thing(
   p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
 ) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
   return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
-    or p_type = 'RESOLVE' and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
+    or p_type in ('RESOLVE', 'POLICY_TEST') and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
 end;
 $$;
 
@@ -137,7 +138,8 @@ comment on column public.provision_jobs.id is 'Internal: calls, folders and cont
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.module_path is
-  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
+  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, '
+  'the path of the plans.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';

@@ -261,6 +261,7 @@ begin
     'why', case when v_job.status = 'QUEUED'
       then private.explain_queue(v_job.id) || jsonb_build_object('checked_at', now()) end,
     'target', (select w.name from public.workers as w where w.id = v_job.target_worker_id),
+    'policy_test', case when v_job.type = 'POLICY_TEST' then private.found_in_plans(v_job) end,
     'record', case when v_job.finished_at is not null then private.record_status(v_job.id) end,
     -- A process that connected later under the same name may have other engines.
     'instance', (select jsonb_build_object('engines', i.engines, 'isolation', i.facts ->> 'isolation')

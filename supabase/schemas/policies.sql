@@ -110,36 +110,58 @@ begin
 end;
 $$;
 
+-- The rules that a specification names, {sha256, source}: files, or those that a job tested; null for none.
+create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_test public.provision_jobs;
+begin
+  if p_spec ? 'files' then
+    return jsonb_build_object('sha256', private.keep_bundle(p_org, p_spec -> 'files'), 'source',
+      coalesce(p_spec ->> 'source', ''));
+  elsif p_spec ? 'test' then
+    v_test := private.seen_job((p_spec ->> 'test')::bigint);
+    if v_test.org_id <> p_org or not v_test.payload ? 'policy_test' then
+      perform private.fail('RY409', format('Job %s has no rules to attach.', v_test.number), 'Attach a folder.');
+    end if;
+    return v_test.payload -> 'policy_test';
+  end if;
+  return null;
+end;
+$$;
+
 create function private.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.policy_sets;
+  v_rules pg_catalog.jsonb;
 begin
   perform private.need('policy.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['name', 'level', 'files', 'source']);
-  -- Without files the set keeps its rules.
+  perform private.refuse_unknown_keys(p_spec, array['name', 'level', 'files', 'source', 'test']);
+  v_rules := private.named_rules(p_org, p_spec);
   insert into public.policy_sets as s (org_id, path, name, level, bundle_sha256, source, created_by)
-  values (p_org, p_path, p_spec ->> 'name', p_spec ->> 'level', case when p_spec ? 'files'
-    then private.keep_bundle(p_org, p_spec -> 'files') else (select o.bundle_sha256 from public.policy_sets as o
-      where o.org_id = p_org and o.path = p_path and o.name = p_spec ->> 'name') end,
-    coalesce(p_spec ->> 'source', ''), private.caller_id())
+  -- Without rules the set keeps those that it has.
+  values (p_org, p_path, p_spec ->> 'name', p_spec ->> 'level', coalesce(v_rules ->> 'sha256', (
+      select o.bundle_sha256 from public.policy_sets as o
+      where o.org_id = p_org and o.path = p_path and o.name = p_spec ->> 'name')),
+    coalesce(v_rules ->> 'source', ''), private.caller_id())
   on conflict (org_id, path, name) do update set level = excluded.level, bundle_sha256 = excluded.bundle_sha256,
-    source = case when p_spec ? 'files' then excluded.source else s.source end
+    source = coalesce(v_rules ->> 'source', s.source)
   returning * into v_set;
   perform private.audit(p_org, 'policy.attached', 'policy', v_set.id::pg_catalog.text,
     concat_ws(' ', v_set.name, nullif(p_path, '')), jsonb_build_object('level', v_set.level, 'sha256',
       v_set.bundle_sha256, 'source', v_set.source));
   return to_jsonb(v_set);
 exception
-  when check_violation or not_null_violation then
+  when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
     perform private.fail('RY422', 'A policy set needs a name, a level and its files.',
       'The name has lower-case letters, digits and hyphens; the level is advisory, overridable or mandatory.');
 end;
 $$;
 comment on function private.attach_policy is
-  'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. '
-  'Admins.';
+  'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or '
+  'with the rules that a job tested: {name, level, test}. Admins.';
 grant execute on function private.attach_policy to authenticated;
 
 -- A policy set that the caller may do this with.
@@ -268,7 +290,7 @@ create trigger refuse_unchecked before update of has_touched on private.live_job
 
 -- ## the runner's calls
 
--- The facts about a run that rules may read beside its plan.
+-- The facts about a run that rules may read beside its plan; the time of one that has ended is that of its end.
 create function private.policy_input(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -282,7 +304,8 @@ language sql stable set search_path = '' as $$
       'fork', coalesce(g.git -> 'is_fork', 'false'), 'author', g.git -> 'author'),
     'requested_by', jsonb_build_object('label', p_job.created_by_label, 'role', (select b.role
       from public.memberships as b where b.org_id = p_job.org_id and b.user_id = p_job.created_by)),
-    'approvals', '[]'::pg_catalog.jsonb, 'now_ns', floor(extract(epoch from now()) * 1000000)::pg_catalog.int8 * 1000)
+    'approvals', '[]'::pg_catalog.jsonb, 'now_ns',
+    floor(extract(epoch from coalesce(p_job.finished_at, now())) * 1000000)::pg_catalog.int8 * 1000)
   from public.organizations as o cross join (select p_job.payload #> '{options,git}' as git) as g
   left join public.modules as m on m.id = p_job.module_id
   where o.id = p_job.org_id

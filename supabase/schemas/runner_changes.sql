@@ -421,7 +421,7 @@ declare
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
-      "RESOLVE", "STATE"]}';
+      "RESOLVE", "STATE", "POLICY_TEST"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,

@@ -13,11 +13,11 @@ comment on type public.worker_status is
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
-  'VERIFY_IDENTITY', 'RESOLVE', 'STATE');
+  'VERIFY_IDENTITY', 'RESOLVE', 'STATE', 'POLICY_TEST');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
   'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of '
-  'a module''s state.';
+  'a module''s state, POLICY_TEST runs a policy set over plans that were made before.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),

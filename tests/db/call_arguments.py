@@ -101,6 +101,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "request_survey": {"p_source": {"group": "a", "url": "https://git.example.com/a/c"}},
     "bring_modules": {"p_folders": ["net"]},
     "survey": {"p_number": 1},
+    "test_policy": {"p_path": "a", "p_spec": {"files": {"a.rego": "package main"}}},
     "worker_move_states": {"p_from": '{"serial": 2}', "p_to": '{"serial": 2}'},
     "push_state": {"p_body": '{"version": 4, "serial": 9, "lineage": "l", "resources": []}'},
     "roll_back_state": {"p_serial": 1},

@@ -27,7 +27,8 @@ NEEDS = {
     "job.plan@a/c": "enqueue_job enqueue_jobs start_upload upload_source upload_status",
     "job.read@a": "explain_set set_progress set_review",
     "job.read@a/b": "terminal_log terminal_run",
-    "job.read@a/c": "change_record list_change_records explain_queue list_job_variables plan_changes terminal_runs",
+    "job.read@a/c": "change_record list_change_records explain_queue list_job_variables plan_changes policy_test "
+    "terminal_runs",
     "job.read@a/c job.apply@a/c": "retry_job",
     "job.resolve@a/c": "resolve_attention",
     "member.manage@": (
@@ -60,6 +61,7 @@ NEEDS = {
     "organization.update@": "update_organization",
     "policy.override@a/c": "override_check",
     "policy.write@a": "attach_policy detach_policy",
+    "policy.write@a job.read@a": "test_policy",
     "release.read@": "rollout_progress update_policy",
     "release.roll_out@": (
         "abort_rollout pause_rollout resume_rollout set_update_policy update_one_worker update_outdated_workers"

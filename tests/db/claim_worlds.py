@@ -8,7 +8,16 @@ from tests.db.claim_model import ModelJob, ModelRunner
 
 LABELS = ("gpu", "zone=eu", "arm")
 TYPES = ("PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT")
-EVERY_TYPE = (*TYPES, "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY", "RESOLVE", "STATE")
+EVERY_TYPE = (
+    *TYPES,
+    "DEPLOY_WORKER",
+    "UPDATE_WORKER",
+    "REMOVE_WORKER",
+    "VERIFY_IDENTITY",
+    "RESOLVE",
+    "STATE",
+    "POLICY_TEST",
+)
 GROUPS = tuple(f"{a}/{b}/{c}" for a in ("net", "app", "data") for b in ("eu", "us") for c in ("prod", "test"))
 
 

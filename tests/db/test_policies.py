@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.db.git_site import announce, first_reading, merged, open_site
 from tests.db.world import Organization, Runner, User, World, refused, this
 
 RULES = {"rules.rego": "package main\ndeny contains msg if { false; msg := 1 }"}
@@ -239,6 +240,23 @@ def test_plan_that_was_replaced_is_not_overridden(world: World, org: Organizatio
     org.owner.call("approve_job", p_job=apply_of(world, job), p_decision="reject")
     with refused("RY409", "Nothing of this plan waits any more"):
         override(org.owner, job["id"], base)
+
+
+def test_plan_of_an_older_commit_of_a_pull_request_is_not_overridden(world: World, org: Organization) -> None:
+    base = attach(org, "", "base", "overridable")
+    site = open_site(world, org)
+    first_reading(site)
+    announce(site, 5)
+    (old,) = merged(site, 5, dns="d1", vpc="v2")
+    check(site[2], old, base="failed")
+    site[2].finish(old, p_plan_summary=CHANGES)
+    announce(site, 6)
+    with refused("RY409", "Nothing of this plan waits any more"):
+        override(org.owner, old["id"], base)
+    (new,) = merged(site, 6, dns="d1", vpc="v3")
+    check(site[2], new, base="failed")
+    site[2].finish(new, p_plan_summary=CHANGES)
+    assert override(org.owner, new["id"], base)["override_reason"] == "known"
 
 
 def test_retry_is_checked_with_the_sets_of_now(org: Organization, runner: Runner) -> None:

@@ -1,5 +1,7 @@
 """Policies in a browser: a set is attached, a plan that fails it waits, and an override with a reason lets it be confirmed."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -26,7 +28,8 @@ def attach(page: Page) -> None:
     dialog.get_by_role("button", name="Add").click()
     expect(dialog).to_contain_text("Write at least one rule.")
     dialog.get_by_label("Rules").fill(RULES)
-    dialog.get_by_role("radio", name="Overridable").click()
+    dialog.get_by_role("combobox", name="Level").click()
+    page.get_by_role("option", name="Overridable").click()
     expect(dialog).to_contain_text("Somebody with policy.override overrides with a reason.")
     dialog.get_by_role("button", name="Add").click()
     row = page.locator("tr[data-row=cost-tags]")
@@ -58,3 +61,40 @@ def test_failed_check_waits_for_an_override_with_a_reason(
     expect(check).to_contain_text("“Tag follows with release 1.5”")
     page.get_by_test_id("confirm").click()
     expect(status(page)).to_have_attribute("data-status", "QUEUED")
+
+
+def test_rules_are_tested_over_earlier_plans_and_attached_from_the_result(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "tested/queue")
+    planned = runner.claim(enqueue(product, owner, module, "PLAN"))
+    body = {"p_body_base64": base64.b64encode(b"x").decode(), "p_sha256": hashlib.sha256(b"x").hexdigest()}
+    attempt = {"p_job": planned["id"], "p_attempt": planned["attempt"]}
+    runner._call("worker_put_artifact", **attempt, p_name="redacted-plan.json.gz", **body)
+    runner.finish(planned, "SUCCEEDED", summary=SUMMARY)
+    page = open_as(owner)
+    page.goto("/dashboard/settings/policies")
+    page.get_by_role("button", name="Add policy set").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("later")
+    dialog.get_by_label("Group or module").fill("tested")
+    dialog.get_by_label("Rules").fill(RULES)
+    dialog.get_by_role("combobox", name="Level").click()
+    page.get_by_role("option", name="Back-test first").click()
+    dialog.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile(r"/jobs/\d+"))
+    job = runner.claim(int(page.url.rstrip("/").rpartition("/")[2]))
+    attempt = {"p_job": job["id"], "p_attempt": job["attempt"]}
+    (plan,) = runner._call("worker_policy_test", **attempt, p_found=[])["plans"]
+    found = {"plan": plan["plan"], "verdict": "failed", "messages": [FOUND]}
+    runner._call("worker_policy_test", **attempt, p_found=[found])
+    runner.finish(job, "SUCCEEDED")
+    panel = page.get_by_test_id("policy-test")
+    expect(panel).to_contain_text("1 of 1")
+    expect(panel.get_by_test_id("tested-rule")).to_contain_text(
+        re.compile("deny.*1 plan of 1 module.*a.queue", re.DOTALL)
+    )
+    panel.get_by_role("button", name="Attach").click()
+    expect(page.get_by_text("Plans that are requested from now on are checked with it.")).to_be_visible()
+    page.goto("/dashboard/settings/policies")
+    expect(page.locator("tr[data-row=later]")).to_contain_text(re.compile("tested.*Overridable", re.DOTALL))

@@ -1,7 +1,10 @@
 """Policy sets with a real engine and OPA: what a plan's rules see, and what becomes of the job."""
 
 import json
+import resource
+import subprocess
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from cli.engines.cache import find
 from cli.engines.catalog import ENGINES
 from tests.integration.worker_bench import Bench
 from tests.support.must import unavailable
+from worker.engines.policy import policy_input, read_verdict
 
 # The shape of conftest's own example for plans.
 BLAST_RADIUS = """package main
@@ -135,3 +139,26 @@ def test_rule_without_an_end_is_ended(bench: Bench) -> None:
     job = bench.wait_job(bench.enqueue("PLAN", made))
     assert job["error"]["code"] == "policy_refused"
     assert "did not end within" in json.dumps(checks(bench, job["id"]))
+
+
+def test_plan_of_10_mb_is_checked_in_a_second(tmp_path: Path) -> None:
+    """The shape that most sets have: every change, one look each."""
+    opa = find(ENGINES["opa"])
+    if opa is None:
+        unavailable("engine", "There is no OPA here: runyard engines ensure opa")
+    tags = {f"k{place}": f"value {place}" * 3 for place in range(60)}
+    change = {"actions": ["create"], "before": None, "after": {"input": "good", "tags": tags}, "after_unknown": {}}
+    rows = [
+        {"address": f"terraform_data.x[{place}]", "type": "terraform_data", "change": change} for place in range(4600)
+    ]
+    plan = json.dumps({"resource_changes": rows}).encode()
+    assert len(plan) > 10_000_000
+    (tmp_path / "rules.rego").write_text(OBJECTS)
+    (tmp_path / "input.json").write_bytes(policy_input(plan, {"module": {}}, {"rules.rego": OBJECTS}))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [opa, "eval", "--format=json", f"--input={tmp_path}/input.json", f"--data={tmp_path}/rules.rego", "data"]
+    answer = subprocess.run(command, check=True, capture_output=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert read_verdict(answer, {"rules.rego": OBJECTS}, [], str)["verdict"] == "passed"
+    cost = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert cost < 3, "usually 0.5 s of one processor"

@@ -45,7 +45,7 @@ def _parts(kind: JobType) -> tuple[LifecycleStep, ...]:
             return REMOVE
         case (
             JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT | JobType.VERIFY_IDENTITY
-            | JobType.RESOLVE | JobType.STATE
+            | JobType.RESOLVE | JobType.STATE | JobType.POLICY_TEST
         ):  # fmt: skip
             raise JobFailed(f"{kind} is not a job about a runner.", code="bad_payload")
         case _ as never:

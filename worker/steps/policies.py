@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from worker.files.sealed import sealed
 from worker.steps.engine import provide
 
 _EITHER = tuple(range(256))
-_MISSING = "OPA is not on this runner, so its plans cannot be checked."
-_HOW = "The runner's operator runs `runyard engines ensure opa`, or sets Engine.FetchCommand."
+MISSING = "OPA is not on this runner, so its plans cannot be checked."
+HOW = "The runner's operator runs `runyard engines ensure opa`, or sets Engine.FetchCommand."
 _KEPT = ("PATH", "HOME", "TMPDIR", COOKIE_VARIABLE)
 
 
@@ -55,18 +55,18 @@ async def check_policies(space: Workspace) -> None:
 
 
 async def _evaluate_all(space: Workspace, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    binary = await _find(space)
-    if binary is None or space.shown is None:
-        problem = failed_set(_MISSING, _HOW) if binary is None else failed_set("The engine showed no plan to check.")
+    opa = await find_opa(space)
+    if opa is None or space.shown is None:
+        problem = failed_set(MISSING, HOW) if opa is None else failed_set("The engine showed no plan to check.")
         return [problem for _ in given["sets"]]
-    capabilities = space.root / "capabilities.json"
-    space.write(capabilities, pure_capabilities(await space.capture([binary, "capabilities", "--current"])))
-    command = [binary, "eval", "--format=json", f"--capabilities={capabilities}"]
-    return [await _evaluate(space, command, space.shown, given["run"], each["files"]) for each in given["sets"]]
+    resources = (space.plan_summary or {}).get("resources") or []
+    addresses = [str(each["address"]) for each in resources if each.get("address")]
+    rules = [Rules(space, opa, each["files"]) for each in given["sets"]]
+    return [await each.check(space.shown, given["run"], addresses) for each in rules]
 
 
-async def _find(space: Workspace) -> str | None:
-    """Find OPA where engines are found; where the operator's command provides engines, it provides this one, too."""
+async def find_opa(space: Workspace) -> list[str] | None:
+    """Find OPA where engines are found, as a command; where the operator's command provides engines, it provides this one, too."""
     path = space.context.finder.path
     if shutil.which(OPA, path=path) is None and space.context.settings.engine.fetch_command:
         await provide(space, OPA)
@@ -75,28 +75,37 @@ async def _find(space: Workspace) -> str | None:
     if found is None or not await asyncio.to_thread(has_its_checksum, Path(found)):
         return None
     space.env["PATH"] = path
-    return found
+    capabilities = space.root / "capabilities.json"
+    space.write(capabilities, pure_capabilities(await space.capture([found, "capabilities", "--current"])))
+    return [found, "eval", "--format=json", f"--capabilities={capabilities}"]
 
 
-async def _evaluate(
-    space: Workspace, command: list[str], plan: bytes, run: Mapping[str, Any], given: Mapping[str, str]
-) -> dict[str, Any]:
-    files = {name: text for name, text in given.items() if not name.endswith("_test.rego")}
-    # A new folder: the job may have put a link where one of a known name would be.
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=space.root, prefix="policies-"))
-    for name, text in files.items():
-        target = folder / name
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        space.write(target, text.encode())
-    try:
-        with sealed(policy_input(plan, run, files), space.root) as (path, descriptors):
-            argv = [*command, f"--input={path}", f"--data={folder}", QUERY]
-            async with asyncio.timeout(EVALUATION_SECONDS):
-                answer = await space.capture(argv, ok=_EITHER, pass_fds=descriptors)
-    except TimeoutError:
-        return failed_set(f"The set did not end within {EVALUATION_SECONDS:g} s.", "Look for a rule without an end.")
-    except (JobFailed, EngineKilled) as error:
-        return failed_set(f"OPA could not evaluate the set: {error.message}")
-    resources = (space.plan_summary or {}).get("resources") or []
-    addresses = [str(each["address"]) for each in resources if each.get("address")]
-    return read_verdict(answer, files, addresses, space.log.redactor.redact)
+class Rules:
+    """The rules of one set, in a folder of their own."""
+
+    def __init__(self, space: Workspace, opa: list[str], given: Mapping[str, str]) -> None:
+        """Write the files, without those that test the others."""
+        self._space, self._opa = space, opa
+        self._files = {name: text for name, text in given.items() if not name.endswith("_test.rego")}
+        # A new folder: the job may have put a link where one of a known name would be.
+        self._folder = Path(tempfile.mkdtemp(dir=space.root, prefix="policies-"))
+        for name, text in self._files.items():
+            target = self._folder / name
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            space.write(target, text.encode())
+
+    async def check(self, plan: bytes, run: Mapping[str, Any], addresses: Iterable[str]) -> dict[str, Any]:
+        """Evaluate the rules for a plan; they may name these resources."""
+        space = self._space
+        try:
+            with sealed(policy_input(plan, run, self._files), space.root) as (path, descriptors):
+                argv = [*self._opa, f"--input={path}", f"--data={self._folder}", QUERY]
+                async with asyncio.timeout(EVALUATION_SECONDS):
+                    answer = await space.capture(argv, ok=_EITHER, pass_fds=descriptors)
+        except TimeoutError:
+            return failed_set(
+                f"The set did not end within {EVALUATION_SECONDS:g} s.", "Look for a rule without an end."
+            )
+        except (JobFailed, EngineKilled) as error:
+            return failed_set(f"OPA could not evaluate the set: {error.message}")
+        return read_verdict(answer, self._files, addresses, space.log.redactor.redact)

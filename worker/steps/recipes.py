@@ -15,6 +15,7 @@ from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
 from worker.steps.policies import check_policies
+from worker.steps.policy_test import keep_redacted, run_policy_test
 from worker.steps.prepare import make_folders, prepare
 from worker.steps.resolve import resolve
 
@@ -29,6 +30,8 @@ async def _plan(space: Workspace) -> None:
     is_destroy = kind is JobType.DESTROY or options.destroy
     is_refresh_only = kind is JobType.DRIFT or options.refresh_only
     await driver_for(space).plan(space, is_destroy=is_destroy, is_refresh_only=is_refresh_only)
+    if not is_refresh_only:
+        await keep_redacted(space)
 
 
 async def _save_plan(space: Workspace) -> None:
@@ -75,6 +78,7 @@ _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
 _SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
 _CHECK = Step("check", "Check policies", JobPhase.PLAN, check_policies)
+_TEST = Step("test-policies", "Test policies", JobPhase.PLAN, run_policy_test)
 _LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, _load_plan)
 
 _CHANGE_STATE = Step("change-state", "Change state", JobPhase.APPLY, _change_state)
@@ -92,6 +96,8 @@ def recipe(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> list[Step]:
     """List the steps of a job."""
     if kind is JobType.RESOLVE:
         return [_FOLDERS, _RESOLVE]
+    if kind is JobType.POLICY_TEST:
+        return [_FOLDERS, _TEST]
     if spec.options.test_identities:
         return [_FOLDERS, _EXCHANGE]
     return [_PREPARE, _FETCH, _INPUTS, *_with_hooks("init", spec), *_work(kind, spec, has_saved_plan=has_saved_plan)]
@@ -115,7 +121,7 @@ def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Ste
             yield from _with_hooks("output", spec)
         case (
             JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER | JobType.VERIFY_IDENTITY
-            | JobType.RESOLVE
+            | JobType.RESOLVE | JobType.POLICY_TEST
         ):  # fmt: skip
             raise JobFailed(f"{kind} is not a job on a module.", code="bad_payload")
         case _ as never:

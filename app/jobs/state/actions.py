@@ -76,6 +76,15 @@ class JobActionState(AppState, rx.State):
         return await self._do("override_check", args, "Overridden", "The reason is kept with the job.")
 
     @rx.event
+    async def attach_tested(self, form: dict[str, Any]) -> list[Any]:
+        """Attach the rules that this job has tested."""
+        page = await self._job()
+        given = {key: str(form.get(key) or "").strip() for key in ("name", "level")}
+        args = {"p_path": page.policy_test.path, "p_spec": {**given, "test": int(page.view["id"])}}
+        await self._rpc("attach_policy", {"p_org": await self._org_id(), **args})
+        return [rx.toast.success("Attached", description="Plans that are requested from now on are checked with it.")]
+
+    @rx.event
     async def cancel(self, kind: str) -> list[Any]:
         """Request that the job stops, in one of three ways."""
         if kind not in CANCEL_SAID:

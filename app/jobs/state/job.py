@@ -13,6 +13,7 @@ from app.jobs.state.log import LogPart
 from app.jobs.state.plan import PlanPart
 from app.jobs.view import checks as policy_checks
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
+from app.jobs.view import policy_test as policy_tests
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.jobs.view.given import GivenView, build_given
@@ -50,6 +51,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     checks: list[policy_checks.Check] = []
     checks_words: str = ""
     checks_missing: str = ""
+    policy_test: policy_tests.PolicyTest = policy_tests.PolicyTest()
     can_still_override: bool = False
     approvals_required: int = 0
     approvals_received: int = 0
@@ -135,6 +137,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._assign("checks", checks)
         self._assign("checks_words", policy_checks.summary(checks))
         self._assign("checks_missing", policy_checks.missing(checks))
+        self._assign("policy_test", policy_tests.build(answer["policy_test"]))
         is_open = self._job.get("status") == "AWAITING_APPROVAL" or self._job.get("type") == "PLAN"
         self._assign("can_still_override", is_open)
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))

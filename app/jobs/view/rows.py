@@ -69,10 +69,12 @@ def _has_plan_phase(job: Row) -> bool:
 
 
 def target(job: Row) -> str:
-    """Name what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    """Name what a job acts on: a path, a runner's name, an identity, or a repository."""
     if job.get("type") == "RESOLVE":
         git = (job.get("payload") or {}).get("git") or {}
         return str(git.get("repository") or job.get("target_name") or "a repository")
+    if job.get("type") == "POLICY_TEST":
+        return str(job.get("module_path") or "All modules")
     if job.get("target_identity_id"):
         # Only the job's own page has the payload with the name in it.
         lifecycle = (job.get("payload") or {}).get("lifecycle") or {}

@@ -6,7 +6,7 @@ from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.jobs.view.checks import LEVELS
 from app.settings.components.settings_page import settings_page
-from app.settings.state.policies import PoliciesState
+from app.settings.state.policies import TEST, PoliciesState
 from app.ui.feedback import empty
 from app.ui.form.elements import Fields, form_dialog
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
@@ -16,6 +16,7 @@ EFFECTS = {
     "advisory": "Is shown in the review. Stops nothing.",
     "overridable": "The run waits. Somebody with policy.override overrides with a reason.",
     "mandatory": "The run is refused. There is no override: change the plan or the rule.",
+    TEST: "Attaches nothing. A runner tests the rules over the plans of the last 30 days, and shows which ones they refuse.",
 }
 ACTS = row_menu(
     Act("pencil", "Edit", State.edit),
@@ -39,7 +40,7 @@ def _fields() -> list[rx.Component]:
     return [
         fields.text("name", "Name", "Lower-case letters, digits and hyphens.", disabled=is_old),
         fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
-        fields.choice("level", "Level", LEVELS, effect),
+        fields.choice("level", "Level", {**LEVELS, TEST: "Back-test first"}, effect),
         rx.cond(State.is_folder, folder, rules),
     ]
 

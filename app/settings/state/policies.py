@@ -12,6 +12,8 @@ from app.ui.form.spec import Checked, texts
 from app.ui.reader import read
 
 ONE_FILE = "policy.rego"
+# The choice beside the levels: nothing is attached, and earlier plans are tested.
+TEST = "test"
 
 
 class PolicyView(TypedDict):
@@ -59,6 +61,7 @@ class PoliciesState(Items, rx.State):
     chosen: PolicyView = NEW
     level: str = "advisory"
     is_folder: bool = False
+    _files: dict[str, str] = {}
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if changed.touches({AGAIN}):
@@ -73,7 +76,7 @@ class PoliciesState(Items, rx.State):
     @rx.event
     def set_level(self, value: str) -> None:
         """Choose what a failed rule does."""
-        if value in LEVELS:
+        if value in (*LEVELS, TEST):
             self.level = value
 
     @rx.event
@@ -84,7 +87,7 @@ class PoliciesState(Items, rx.State):
             return
         files = await self._rpc("policy_files", {"p_policy": key})
         self._fill({**found, "text": files.get(ONE_FILE, "")}, is_new=False)
-        self.is_folder = set(files) != {ONE_FILE}
+        self.is_folder, self._files = set(files) != {ONE_FILE}, files
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
@@ -94,7 +97,14 @@ class PoliciesState(Items, rx.State):
         if self._is_refused(checked):
             return None
         path = str(form.get("path") or "").strip("/ ") if self.is_new else self.chosen["path"]
-        await self._rpc("attach_policy", {"p_org": await self._org_id(), "p_path": path, "p_spec": checked.spec})
+        place = {"p_org": await self._org_id(), "p_path": path}
+        if self.level == TEST:
+            spec = {"files": self._files, **checked.spec, "source": self.chosen["source"] if self.is_folder else ""}
+            del spec["level"]
+            job = await self._rpc("test_policy", {**place, "p_spec": spec})
+            self.is_open = False
+            return self._go(f"/dashboard/jobs/{int(job['number'])}")
+        await self._rpc("attach_policy", {**place, "p_spec": checked.spec})
         await self._again()
         self.is_open = False
         return rx.toast.success("Saved", description="Plans that are requested from now on are checked with it.")

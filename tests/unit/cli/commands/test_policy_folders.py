@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands.policies import read_files, source_of
+from cli.commands.policies import read_files, report_lines, source_of
 from cli.errors import Usage
 
 
@@ -40,3 +40,16 @@ def test_source_names_folder_and_commit_and_local_changes(tmp_path: Path) -> Non
     assert len(commit) >= 7
     (rules / "a.rego").write_text("package other")
     assert source_of(rules) == f"rules@{commit} with local changes"
+
+
+def test_result_of_a_back_test_names_rule_job_and_resource() -> None:
+    item = {"number": 58, "module_path": "a/b", "resource": "x.y", "text": "no cost tag", "outcome": None}
+    rule = {"rule": "deny_cost", "kind": "deny", "plans": 2, "modules": 1, "items": [item]}
+    counts = {"total": 3, "modules": 2, "passed": 1, "refused": 2, "applied": 0, "missing": 0}
+    assert "\n".join(report_lines({**counts, "rules": [rule]})).splitlines() == [
+        "3 plans of 2 modules: 1 would pass, 2 would be refused (0 of them were applied), 0 could not be tested.",
+        "",
+        "deny_cost refuses 2 plans of 1 modules",
+        "  #58  a/b  x.y  no cost tag  (not applied)",
+        "  and 1 more",
+    ]

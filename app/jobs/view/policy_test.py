@@ -1,0 +1,91 @@
+"""The result of a back-test in words: how many plans the rules would have refused, by rule and resource."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.ui.words import STATUS_WORDS, count
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a rule found in an earlier plan."""
+
+    number: str
+    path: str
+    resource: str
+    text: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, and what it found."""
+
+    name: str
+    is_warning: bool
+    words: str
+    more: str
+    found: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class PolicyTest:
+    """A back-test as far as it is."""
+
+    name: str = ""
+    path: str = ""
+    about: str = ""
+    done: str = ""
+    of_modules: str = ""
+    passed: int = 0
+    refused: int = 0
+    applied: str = ""
+    missing: int = 0
+    is_done: bool = False
+    rules: tuple[Rule, ...] = ()
+
+
+def build(answer: Row | None) -> PolicyTest:
+    """Put the answer into words; nothing for another job."""
+    if not answer:
+        return PolicyTest()
+    days, place = count(int(answer["days"]), "day"), answer["path"] or "all modules"
+    source = answer.get("source") or "Written in the browser"
+    return PolicyTest(
+        name=str(answer["name"]),
+        path=str(answer["path"]),
+        about=f"{source}, over the plans of {place} in the last {days}. Nothing was changed.",
+        done=f"{answer['done']} of {answer['total']}",
+        of_modules=f"of {count(int(answer['modules']), 'module')}",
+        passed=int(answer["passed"]),
+        refused=int(answer["refused"]),
+        applied=f"{answer['applied']} of them were applied" if answer["applied"] else "",
+        missing=int(answer["missing"]),
+        is_done=answer["status"] == "SUCCEEDED",
+        rules=tuple(map(_rule, answer["rules"])),
+    )
+
+
+def _rule(row: Row) -> Rule:
+    more = int(row["plans"]) - len({each["number"] for each in row["items"]})
+    return Rule(
+        name=str(row["rule"] or "The set cannot be evaluated"),
+        is_warning=row["kind"] == "warn",
+        words=f"{count(int(row['plans']), 'plan')} of {count(int(row['modules']), 'module')}",
+        more=f"{count(more, 'more plan')}" if more > 0 else "",
+        found=tuple(map(_finding, row["items"])),
+    )
+
+
+def _finding(row: Row) -> Finding:
+    outcome = STATUS_WORDS.get(str(row["outcome"]), "Not applied")
+    return Finding(
+        number=str(row["number"]),
+        path=str(row["module_path"]),
+        resource=str(row.get("resource") or ""),
+        text=str(row.get("text") or ""),
+        outcome="Applied" if row["outcome"] == "SUCCEEDED" else outcome,
+    )

@@ -24,6 +24,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.allow_sign_
 comment on function public.allow_sign_in_link is 'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour {provider, name}. Everybody who is signed in.';
 grant execute on function public.allow_sign_in_link to authenticated;
 
+create function public.apply_manifest(p_org uuid, p_manifest jsonb, p_prune boolean default false, p_is_dry boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_manifest(p_org, p_manifest, p_prune, p_is_dry);\nend\n';
+comment on function public.apply_manifest is 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Members.';
+grant execute on function public.apply_manifest to authenticated;
+
 create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_pull_request(p_connection, p_number, p_module);\nend\n';
 comment on function public.apply_pull_request is 'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks these modules to it until it is merged or closed. Operators.';
@@ -243,6 +248,11 @@ create function public.explain_set(p_set uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_set(p_set);\nend\n';
 comment on function public.explain_set is 'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
+
+create function public.export_manifest(p_org uuid, p_kinds text[] default null::text[]) returns json
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.export_manifest(p_org, p_kinds);\nend\n';
+comment on function public.export_manifest is 'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. Secrets are sealed boxes, for those who may write them. Members.';
+grant execute on function public.export_manifest to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.finish_delivery(p_delivery, p_lease, p_result);\nend\n';

@@ -14,6 +14,8 @@ PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "apply_manifest": {"p_manifest": {"version": 1, "groups": []}},
+    "export_manifest": {"p_kinds": "{groups}"},
     "apply_pull_request": {"p_number": 7},
     "plan_pull_request": {"p_number": 7},
     "start_git_app": {"p_state_hash": sha256("s")},

@@ -43,7 +43,7 @@ NEEDS = {
     ),
     "module.delete@a/c": "delete_module",
     "module.lock@a/c": "lock_module unlock_module",
-    "module.read@": "fleet_figures fleet_stats",
+    "module.read@": "apply_manifest export_manifest fleet_figures fleet_stats",
     "module.read@a": "policy_files explain_access identity_trust_policies list_access list_variable_users",
     "module.read@a/c": "preview_identities",
     "module.read@a/c state.read@a/c": "module_page",

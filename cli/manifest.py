@@ -44,10 +44,6 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 class Dumper(yaml.SafeDumper):  # type: ignore[misc]
     """Writes texts of several lines as blocks, and quotes what some reader would not take for a text."""
 
-    def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
-        return True
-
 
 def _text(dumper: Any, text: str) -> Any:
     is_plain = text.isprintable()

@@ -496,6 +496,8 @@ declare
 begin
   perform private.need('module.read', p_org);
   perform private.check_manifest(p_manifest);
+  -- The answer names them by their boxes.
+  perform private.need('notification.manage', p_org) where p_manifest ? 'notifications';
   -- Before all others, since each apply of an organisation waits for the one before; and routing before states.
   perform private.lock_dependencies(p_org);
   perform private.lock_routing(p_org, true) where p_prune and p_manifest ? 'modules';
@@ -513,7 +515,7 @@ begin
   v_changes := array(select c from private.manifest_changes(p_org, p_manifest) as c order by c.new is not null,
     case when c.new is null then -c.kind_place else c.kind_place end,
     case when c.new is null then -length(c.name) end, c.name collate "C");
-  if not p_prune then
+  if p_prune is not true then
     v_left := (select coalesce(jsonb_agg(jsonb_build_object('kind', c.kind, 'name', c.name)), '[]')
       from unnest(v_changes) as c where c.new is null);
     v_changes := array(select c from unnest(v_changes) as c where c.new is not null);

@@ -200,9 +200,11 @@ def test_a_kind_that_is_not_listed_is_left_alone(rich: Organization) -> None:
 
 
 def test_without_prune_nothing_is_removed(rich: Organization) -> None:
-    answer = rich.owner.call("apply_manifest", p_org=rich.id, p_manifest={"version": 1, "teams": [], "roles": []})
+    document = {"version": 1, "teams": [], "roles": []}
     left = [{"kind": "teams", "name": "sre"}, {"kind": "roles", "name": "shipper"}]
-    assert answer == {"changes": [], "left": left}
+    for how in ({}, {"p_prune": False}, {"p_prune": None}):
+        answer = rich.owner.call("apply_manifest", p_org=rich.id, p_manifest=document, **how)
+        assert answer == {"changes": [], "left": left}
 
 
 def test_prune_leaves_groups_of_what_stays(rich: Organization) -> None:
@@ -250,6 +252,8 @@ def test_boxes_are_for_those_who_may_write_them(rich: Organization) -> None:
     assert export(rich, operator, "variables")["variables"]
     with refused("RY403", "You need notification.manage"):
         export(rich, operator)
+    with refused("RY403", "You need notification.manage"):
+        apply(rich, {"version": 1, "notifications": []}, viewer)
     assert export(rich, viewer, "modules", "groups")["modules"]
 
 

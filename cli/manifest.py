@@ -31,11 +31,11 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-        """Make an object; refuse a key that is there twice or is no text."""
+        """Make an object; refuse a key that occurs twice or is not a text."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.tag != f"{TAG}str" or key.value in seen:
-                problem = "is no text" if key.tag != f"{TAG}str" else "is there twice"
+                problem = "is not a text" if key.tag != f"{TAG}str" else "occurs twice"
                 raise yaml.constructor.ConstructorError(None, None, f'the key "{key.value}" {problem}', key.start_mark)
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))

@@ -1,4 +1,4 @@
-"""`runyard.yaml` as a file: what is written is read, and what is no manifest is refused by its line."""
+"""`runyard.yaml` as a file: what is written is read, and a wrong file is refused by its line."""
 
 import json
 from pathlib import Path
@@ -65,15 +65,15 @@ BOMB = "a: &a [x, x]\n" + "".join(
         (BOMB, 1, "a manifest has no anchors and aliases"),
         ("version: 1\na: *b\n", 2, "a manifest has no anchors and aliases"),
         ("a: " + "[" * 100_000, 1, "it is nested too deeply"),
-        ("a: 1\nb: 2\na: 3\n", 3, 'the key "a" is there twice'),
-        ("groups:\n- 1: x\n", 2, 'the key "1" is no text'),
+        ("a: 1\nb: 2\na: 3\n", 3, 'the key "a" occurs twice'),
+        ("groups:\n- 1: x\n", 2, 'the key "1" is not a text'),
         ("a: !!python/object/apply:os.system [ls]\n", 1, "could not determine a constructor"),
         ("a: !!binary aGk=\n", 1, "could not determine a constructor"),
         ("a: b: c\n", 1, "mapping values are not allowed"),
         ("a: 1\n---\nb: 2\n", 2, "but found another document"),
     ],
 )
-def test_what_is_no_manifest_is_refused_by_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+def test_a_wrong_file_is_refused_by_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
     with pytest.raises(Usage) as caught:
         read(tmp_path, text)
     assert f"runyard.yaml, line {line}: " in str(caught.value)
@@ -86,7 +86,7 @@ def test_ten_megabytes_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\xfa", b"a: \x00\n", b"a: " + b"9" * 5000])
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_bytes_of_another_encoding_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "runyard.yaml").write_bytes(content)
     with pytest.raises(Usage):
         read_manifest(tmp_path / "runyard.yaml")

@@ -42,7 +42,7 @@ begin
   perform private.fail('RY422', format('%s: "%s" is in the list twice.', w.kind, left(w.name, 200)),
     'Keep one of them.')
   from private.manifest_wanted(p_manifest) as w group by w.kind, w.name having count(*) > 1;
-  -- What goes, from the last kind to the first; then what comes and changes, from the first to the last.
+  -- First the removals, from the last kind to the first; then the rest, from the first to the last.
   v_changes := array(select c from private.manifest_changes(p_org, p_manifest) as c order by c.new is not null,
     case when c.new is null then -c.kind_place else c.kind_place end,
     case when c.new is null then -length(c.name) end, c.name collate "C");
@@ -571,11 +571,11 @@ $function$;
 
 COMMENT ON COLUMN "private"."git_secrets"."webhook_secret" IS 'What deliveries are signed with; sealed. Null: none is accepted, and the repository is polled.';
 
-COMMENT ON FUNCTION "private"."apply_manifest"(uuid, jsonb, boolean, boolean) IS 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Members.';
+COMMENT ON FUNCTION "private"."apply_manifest"(uuid, jsonb, boolean, boolean) IS 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Operators; admins for what they alone may change.';
 
 COMMENT ON FUNCTION "private"."export_manifest"(uuid, text[]) IS 'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. Secrets are sealed boxes, for those who may write them. Members.';
 
-COMMENT ON FUNCTION "public"."apply_manifest"(uuid, jsonb, boolean, boolean) IS 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Members.';
+COMMENT ON FUNCTION "public"."apply_manifest"(uuid, jsonb, boolean, boolean) IS 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Operators; admins for what they alone may change.';
 
 COMMENT ON FUNCTION "public"."export_manifest"(uuid, text[]) IS 'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. Secrets are sealed boxes, for those who may write them. Members.';
 

@@ -26,7 +26,7 @@ grant execute on function public.allow_sign_in_link to authenticated;
 
 create function public.apply_manifest(p_org uuid, p_manifest jsonb, p_prune boolean default false, p_is_dry boolean default false) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_manifest(p_org, p_manifest, p_prune, p_is_dry);\nend\n';
-comment on function public.apply_manifest is 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Members.';
+comment on function public.apply_manifest is 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Operators; admins for what they alone may change.';
 grant execute on function public.apply_manifest to authenticated;
 
 create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb

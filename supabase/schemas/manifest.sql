@@ -308,7 +308,7 @@ language sql stable set search_path = '' as $$
         and starts_with(m.path, r.name || '/') and (m.is_temporary or not p_manifest ? 'modules')))))
 $$;
 
--- The id that a name stands for; refuses a name that stands for nothing.
+-- The id of the thing with a name; refuses an unknown name.
 create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid
 language plpgsql stable set search_path = '' as $$
 begin
@@ -511,7 +511,7 @@ begin
   perform private.fail('RY422', format('%s: "%s" is in the list twice.', w.kind, left(w.name, 200)),
     'Keep one of them.')
   from private.manifest_wanted(p_manifest) as w group by w.kind, w.name having count(*) > 1;
-  -- What goes, from the last kind to the first; then what comes and changes, from the first to the last.
+  -- First the removals, from the last kind to the first; then the rest, from the first to the last.
   v_changes := array(select c from private.manifest_changes(p_org, p_manifest) as c order by c.new is not null,
     case when c.new is null then -c.kind_place else c.kind_place end,
     case when c.new is null then -length(c.name) end, c.name collate "C");
@@ -558,5 +558,5 @@ comment on function private.apply_manifest is
   'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or '
   'nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps '
   'nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs '
-  'its own verb. Members.';
+  'its own verb. Operators; admins for what they alone may change.';
 grant execute on function private.apply_manifest to authenticated;

@@ -579,7 +579,7 @@ COMMENT ON FUNCTION "public"."apply_manifest"(uuid, jsonb, boolean, boolean) IS 
 
 COMMENT ON FUNCTION "public"."export_manifest"(uuid, text[]) IS 'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. Secrets are sealed boxes, for those who may write them. Members.';
 
-COMMENT ON TYPE "private"."manifest_change" IS 'One difference: what is there (id, old), what shall be (new), and its place in the document.';
+COMMENT ON TYPE "private"."manifest_change" IS 'One difference: the row (id, old), what it shall be (new), and its place in the document.';
 
 COMMENT ON VIEW "private"."manifest_fields" IS 'The fields of the entries of a manifest, with what editors show of them.';
 

@@ -117,7 +117,7 @@ create type private.manifest_change as (
   kind text, kind_place integer, name text, at text, id text, old jsonb, new jsonb
 );
 comment on type private.manifest_change is
-  'One difference: what is there (id, old), what shall be (new), and its place in the document.';
+  'One difference: the row (id, old), what it shall be (new), and its place in the document.';
 
 -- ## reading a document
 
@@ -191,7 +191,7 @@ begin
 end;
 $$;
 
--- ## what is there
+-- ## the entries of an organisation
 
 -- Every entry of these kinds that the organisation has, whole. Modules that are temporary, and what is attached to
 -- them, are not set up by people.

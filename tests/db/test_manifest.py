@@ -225,7 +225,7 @@ def test_a_trial_says_what_would_change_and_changes_nothing(rich: Organization) 
 def test_one_missing_verb_refuses_the_whole(rich: Organization) -> None:
     before = export(rich)
     operator = rich.member("operator")
-    wanted = deepcopy(before)
+    wanted = export(rich, None, "groups", "policies")
     wanted["groups"].append({"path": "aaa"})
     wanted["policies"][0]["level"] = "advisory"
     with refused("RY403", "policies[0] net tags: You need policy.write at net; your role is operator."):

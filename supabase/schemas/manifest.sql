@@ -95,6 +95,10 @@ from (values
   (80, 'notifications', 'secret', 'text', false, 'null', 'What messages are signed with, sealed for this organisation.')
 ) as f (place, kind, field, type, is_key, fallback, words);
 comment on view private.manifest_fields is 'The fields of the entries of a manifest, with what editors show of them.';
+comment on column private.manifest_fields.kind is 'The list that its entries are in.';
+comment on column private.manifest_fields.place is 'The order of kinds and of their fields.';
+comment on column private.manifest_fields.field is 'Its name in an entry.';
+comment on column private.manifest_fields.words is 'A sentence for editors.';
 comment on column private.manifest_fields.type is 'text, boolean, integer, object, list, set (of texts) or any.';
 comment on column private.manifest_fields.is_key is 'Whether it is a part of the name, by which an entry is known.';
 comment on column private.manifest_fields.fallback is 'The value where a document leaves it out; null: it is required.';
@@ -109,6 +113,9 @@ select
   coalesce(jsonb_object_agg(f.field, f.fallback) filter (where f.fallback is not null), '{}') as defaults
 from private.manifest_fields as f group by f.kind;
 comment on view private.manifest_kinds is 'The kinds of a manifest, in the order in which they are made.';
+comment on column private.manifest_kinds.kind is 'The list that its entries are in.';
+comment on column private.manifest_kinds.place is 'The order in which kinds are made.';
+comment on column private.manifest_kinds.fields is 'The names of its fields, in order.';
 comment on column private.manifest_kinds.keys is 'The fields that name an entry.';
 comment on column private.manifest_kinds.sets is 'The fields whose lists have no order.';
 comment on column private.manifest_kinds.defaults is 'The values of the fields that a document may leave out.';
@@ -551,7 +558,7 @@ exception
     elsif v_code !~ '^RY' then
       raise;
     end if;
-    perform private.fail(v_code, concat_ws(': ', v_at, v_words), v_hint, v_detail);
+    raise exception using errcode = v_code, message = concat_ws(': ', v_at, v_words), hint = v_hint, detail = v_detail;
 end;
 $$;
 comment on function private.apply_manifest is

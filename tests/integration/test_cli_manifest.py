@@ -95,9 +95,9 @@ def test_an_organisation_is_exported_reset_and_applied(terminal: Terminal, perso
     before = terminal.run("export").stdout
     assert "    before_plan: |\n      echo one\n      echo two\n" in before
     left = terminal.run("apply", str(nothing))
-    assert (left.stdout, left.stderr) == ("No changes.\n", "12 more are not in the file; --prune would remove them.\n")
+    assert (left.stdout, left.stderr) == ("No changes.\n", "11 more are not in the file; --prune would remove them.\n")
     asked = terminal.run("apply", str(nothing), "--prune")
-    assert (asked.returncode, "Remove these 12? There is no terminal" in asked.stderr) == (Usage.exit_code, True)
+    assert (asked.returncode, "Remove these 11? There is no terminal" in asked.stderr) == (Usage.exit_code, True)
     assert "- modules net/vpc" in asked.stderr
     assert terminal.run("apply", str(nothing), "--prune", "--yes").returncode == 0
     assert yaml.safe_load(terminal.run("export").stdout)["modules"] == []

@@ -1,5 +1,6 @@
 """Reference pages that are read off the database itself: `python -m scripts.database_pages DATABASE_URL` writes them."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,44 @@ where p.pronamespace = 'public'::regnamespace and has_function_privilege(r.role,
 group by p.oid, p.proname order by p.proname
 """
 
-PAGES = {"statuses.md": status_page, "permissions.md": permission_page}
+
+def manifest_schema(connection: psycopg.Connection[Any]) -> str:
+    """Describe the manifest to editors, as JSON Schema."""
+    kinds: dict[str, dict[str, Any]] = {}
+    for kind, field, schema, words, is_required in connection.execute(FIELDS).fetchall():
+        entry = kinds.setdefault(kind, {"properties": {}, "required": []})
+        entry["properties"][field] = {"description": words, **schema}
+        entry["required"] += [field] if is_required else []
+    lists = {
+        kind: {"type": "array", "items": {"type": "object", "additionalProperties": False, **entry}}
+        for kind, entry in kinds.items()
+    }
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "runyard.yaml",
+        "type": "object",
+        "properties": {"version": {"const": 1}, **lists},
+        "required": ["version"],
+        "additionalProperties": False,
+    }
+    return json.dumps(schema, indent=1) + "\n"
+
+
+FIELDS = """
+select f.kind, f.field, (t.schema || case when f.fallback = 'null' then jsonb_build_object('type',
+    jsonb_build_array(t.schema -> 'type', 'null')) when f.fallback is not null then jsonb_build_object('default',
+    f.fallback) else '{}' end), f.words, f.fallback is null
+from private.manifest_fields as f join (values
+  ('text', '{"type": "string"}'::jsonb), ('boolean', '{"type": "boolean"}'), ('integer', '{"type": "integer"}'),
+  ('object', '{"type": "object"}'), ('list', '{"type": "array"}'), ('any', '{}'),
+  ('set', '{"type": "array", "items": {"type": "string"}}')) as t (type, schema) on t.type = f.type
+order by f.place
+"""
+PAGES = {
+    "statuses.md": status_page,
+    "permissions.md": permission_page,
+    "manifest.schema.json": manifest_schema,
+}
 
 
 def write(database_url: str) -> None:

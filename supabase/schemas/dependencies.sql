@@ -276,19 +276,29 @@ language sql set search_path = '' as $$
   select private.wake_org(p_org, 'modules', m::pg_catalog.text) from unnest(array[p_consumer, p_producer]) as m
 $$;
 
-create function private.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}') returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Writes an edge for the caller, who refuses a cycle when all of them are written.
+create function private.change_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns public.modules[]
+language plpgsql set search_path = '' as $$
 declare
   v_consumer public.modules := private.my_module(p_consumer, 'module.write');
   v_producer public.modules := private.my_module(p_producer, 'module.read');
 begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
-  perform private.refuse_cycle(v_consumer.org_id);
   perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
-  return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
+  return array[v_consumer, v_producer];
+end;
+$$;
+
+create function private.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_ends public.modules[] := private.change_dependency(p_consumer, p_producer, p_options);
+begin
+  perform private.refuse_cycle(v_ends[1].org_id);
+  return jsonb_build_object('consumer', v_ends[1].path, 'producer', v_ends[2].path, 'cascades', (
       select d.cascades from public.module_dependencies as d
       where d.consumer_id = p_consumer and d.producer_id = p_producer),
     'bindings', (select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b

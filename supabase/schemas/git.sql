@@ -70,13 +70,14 @@ create index provision_jobs_target_connection_id_idx on public.provision_jobs (t
 
 create table private.git_secrets (
   connection_id uuid primary key references public.git_connections (id) on delete cascade,
-  webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  webhook_secret text check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
   token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000),
   next_report_at timestamptz not null default now()
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
-comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
+comment on column private.git_secrets.webhook_secret is
+  'What deliveries are signed with; sealed. Null: none is accepted, and the repository is polled.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
 comment on column private.git_secrets.next_report_at is
   'When the next report may be written: a second after the last one, or when the provider said.';

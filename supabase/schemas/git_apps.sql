@@ -247,7 +247,8 @@ begin
   return coalesce((
     select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
     from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+    where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null),
+    private.git_app_secret(p_connection));
 end;
 $$;
 comment on function private.git_connection_secret is

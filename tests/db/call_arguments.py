@@ -15,6 +15,8 @@ POLICY = {"name": "rules", "level": "advisory", "files": {"rules.rego": "package
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "apply_manifest": {"p_manifest": {"version": 1, "groups": [{"path": "a", "description": "x"}]}},
+    "export_manifest": {"p_kinds": "{groups}"},
     "apply_pull_request": {"p_number": 7},
     "plan_pull_request": {"p_number": 7},
     "start_git_app": {"p_state_hash": sha256("s")},

@@ -93,7 +93,6 @@ def test_a_wrong_signature_is_noted(site: Site) -> None:
     [
         {"provider": "svn"},
         {"webhook_secret": "plain"},
-        {"webhook_secret": None},
         {"token": "plain"},
         {"poll_seconds": 5},
         {"url": None},

@@ -64,6 +64,7 @@ MODULES = {
     "docs/cloud-block.md": ("platform/vpc",),
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
+    "docs/manifest.md": ("platform/vpc",),
     "docs/policies.md": ("platform/vpc",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
     "docs/records.md": ("platform/cdn",),

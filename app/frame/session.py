@@ -26,6 +26,8 @@ OPERATORS_MAY = frozenset({
 })  # fmt: skip
 # The topics of the connection's mark and of the counts beside the menu.
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
+# What a segmented control sends.
+SEGMENT = str | list[str]
 # The most that REST answers at once.
 REST_ROWS = 1000
 
@@ -52,12 +54,27 @@ def _saying(handler: Callable[..., Any]) -> Callable[..., Any]:
     return said
 
 
+def takes(name: str, kind: Any = str, *, of: Any = None, most: int = 200) -> Any:
+    """A handler that assigns what was typed, cut to `most`, or chosen: only one `of` these, which a name finds in the state."""
+
+    def take(self, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        offered = self.get_value(of) if isinstance(of, str) else of
+        if offered is None or (isinstance(value, str) and value in offered):
+            setattr(self, name, value[:most] if isinstance(value, str) else value)
+
+    take.__annotations__ = {"value": kind, "return": None}
+    return take
+
+
 class Sparing(rx.State, mixin=True):
     """A state that sends only what differs (whatever is assigned is sent, and sent whole) and whose handlers say refusals."""
 
     def __init_subclass__(cls, mixin: bool = False, **kwargs: Any) -> None:
         """Wrap the handlers, and have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
         for name, handler in list(vars(cls).items()):
+            if inspect.isfunction(handler) and not name.startswith("_"):
+                # Reflex calls a handler as its function is called.
+                handler.__qualname__ = f"{cls.__name__}.{name}"
             if inspect.iscoroutinefunction(handler) and not name.startswith("_"):
                 setattr(cls, name, _saying(handler))
         super().__init_subclass__(mixin=mixin, **kwargs)

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import reflex as rx
 
-from app.frame.session import AppState, sign_in_again
+from app.frame.session import AppState, sign_in_again, takes
 from app.project.errors import AppError, SignedOut
 from app.project.token_limits import EVERYTHING, LIMITS
 
@@ -26,10 +26,7 @@ class DeviceState(AppState, rx.State):
     is_terminal: bool = False
     role: str = ""
 
-    @rx.event
-    def set_role(self, role: str) -> None:
-        """Take what the token of a terminal may do at most."""
-        self.role = role
+    set_role = takes("role")
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:

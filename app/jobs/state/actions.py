@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
 from app.jobs.view.filters import JobFilter
@@ -25,6 +25,10 @@ class JobActionState(AppState, rx.State):
     typed: str = ""
     comment: str = ""
     is_late_open: bool = False
+
+    set_typed = takes("typed", most=500)
+    set_comment = takes("comment", most=2000)
+    show_late = takes("is_late_open", bool)
 
     async def _job(self) -> JobState:
         return await self.get_state(JobState)
@@ -53,21 +57,6 @@ class JobActionState(AppState, rx.State):
         """Close the confirmation and change nothing; also called when a page opens, because page states outlive a reload."""
         self.asking = self.typed = ""
         self.is_late_open = False
-
-    @rx.event
-    def set_typed(self, text: str) -> None:
-        """Keep the text that was typed as proof."""
-        self.typed = text[:500]
-
-    @rx.event
-    def set_comment(self, text: str) -> None:
-        """Keep the comment beside a decision."""
-        self.comment = text[:2000]
-
-    @rx.event
-    def show_late(self, is_open: bool) -> None:
-        """Show or hide the late report."""
-        self.is_late_open = is_open
 
     @rx.event
     async def override(self, policy: str, form: dict[str, Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.project.models import Filter, Query
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
@@ -64,6 +64,10 @@ class RunState(AppState, rx.State):
     priority: str = "100"
     is_refresh_only: bool = False
     has_options: bool = False
+
+    set_priority = takes("priority", of=PRIORITIES)
+    set_refresh_only = takes("is_refresh_only", bool)
+    set_typed = takes("typed")
 
     async def _read_modules(self, *wanted: Filter) -> None:
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
@@ -168,22 +172,6 @@ class RunState(AppState, rx.State):
         """Choose the only runner that may take it."""
         if runner == "any" or runner in {each["id"] for each in self.runners}:
             self.pin = runner
-
-    @rx.event
-    def set_priority(self, value: str) -> None:
-        """Choose how soon it runs."""
-        if value in PRIORITIES:
-            self.priority = value
-
-    @rx.event
-    def set_refresh_only(self, is_on: bool) -> None:
-        """Only bring the state up to date."""
-        self.is_refresh_only = is_on
-
-    @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take the name typed to confirm."""
-        self.typed = text[:200]
 
     @rx.event
     async def confirm(self, form: dict[str, Any]) -> Any:

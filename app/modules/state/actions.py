@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
 from app.project.runtime import runtime
@@ -28,6 +28,10 @@ class ModuleActionState(AppState, rx.State):
     login: str = ""
     cloud: str = ""
     cloud_host: str = ""
+
+    set_typed = takes("typed")
+    ask_lock = takes("is_locking", bool)
+    ask_roll_back = takes("roll_back_to", int)
 
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
@@ -61,11 +65,6 @@ class ModuleActionState(AppState, rx.State):
         self.cloud = cloud_block(url, slug, page.module["path"])
 
     @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take what was typed to confirm."""
-        self.typed = text[:200]
-
-    @rx.event
     async def confirm(self) -> Any:
         """Run the confirmed action."""
         doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
@@ -91,11 +90,6 @@ class ModuleActionState(AppState, rx.State):
         return rx.toast.success("The state is unlocked", description="Check it with a plan before the next apply.")
 
     @rx.event
-    def ask_lock(self, is_open: bool) -> None:
-        """Ask why nothing may be applied."""
-        self.is_locking = is_open
-
-    @rx.event
     async def lock_it(self, form: dict[str, Any]) -> Any:
         """Lock the module, with the reason."""
         return await self._act("lock_module", {"p_reason": str(form.get("reason") or "")}, "The module is locked")
@@ -104,11 +98,6 @@ class ModuleActionState(AppState, rx.State):
     async def unlock_it(self) -> Any:
         """Take the lock off."""
         return await self._act("unlock_module", {}, "The module is unlocked")
-
-    @rx.event
-    def ask_roll_back(self, serial: int) -> None:
-        """Ask before an older state becomes the newest."""
-        self.roll_back_to = serial
 
     @rx.event
     async def roll_back(self) -> Any:

@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import SEGMENT, AppState, takes
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
@@ -42,6 +42,8 @@ class ModuleFormState(AppState, rx.State):
     runners: list[RunnerChoice] = []
     revision: int = 0
     _module_id: str = ""
+
+    set_source_kind = takes("source_kind", SEGMENT, of=SOURCE_KINDS)
 
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
@@ -116,12 +118,6 @@ class ModuleFormState(AppState, rx.State):
         """Close the sheet; nothing is saved."""
         if not is_open:
             self.kind, self.errors = "", {}
-
-    @rx.event
-    def set_source_kind(self, value: str | list[str]) -> None:
-        """Choose where the files come from."""
-        if value in SOURCE_KINDS:
-            self.source_kind = str(value)
 
     @rx.event
     def add_file(self, where: str) -> None:

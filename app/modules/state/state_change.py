@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import SEGMENT, AppState, takes
 from app.jobs.state.run import RunState, lines
 from app.modules.state.lookup import find_module
 from app.modules.state.modules import ModulesState
@@ -23,6 +23,8 @@ class StateChangeState(AppState, rx.State):
     is_open: bool = False
     action: str = "move"
 
+    choose = takes("action", SEGMENT, of=ACTIONS)
+
     @rx.var
     def effect(self) -> str:
         """The effect of the chosen action."""
@@ -32,12 +34,6 @@ class StateChangeState(AppState, rx.State):
     def show(self, is_open: bool) -> None:
         """Open or close the dialog; also called when a page opens, because page states outlive a reload."""
         self.is_open, self.action = is_open, "move"
-
-    @rx.event
-    def choose(self, action: str | list[str]) -> None:
-        """Choose what to do."""
-        if isinstance(action, str) and action in ACTIONS:
-            self.action = action
 
     @rx.event
     async def submit(self, form: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import newest_files
-from app.frame.session import AppState, say_error
+from app.frame.session import SEGMENT, AppState, say_error, takes
 from app.frame.versions import breaking_ahead, latest, update_kind
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
@@ -40,6 +40,12 @@ class RunnerActionState(AppState, rx.State):
     breaking: list[str] = []
     has_read: bool = False
     _asked_on: tuple[str, str] = ("", "")
+
+    set_reason = takes("reason")
+    set_typed = takes("typed")
+    set_read = takes("has_read", bool)
+    set_overlap = takes("overlap", of=OVERLAPS)
+    set_update_way = takes("update_way", SEGMENT, of="update_commands")
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -158,33 +164,6 @@ class RunnerActionState(AppState, rx.State):
         """Close the dialog that shows a new token; the page forgets it."""
         gone, self.rotated_id = self.rotated_id, ""
         return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
-
-    @rx.event
-    def set_reason(self, text: str) -> None:
-        """Take the reason for draining."""
-        self.reason = text[:200]
-
-    @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take the name typed to confirm."""
-        self.typed = text[:200]
-
-    @rx.event
-    def set_read(self, is_on: bool) -> None:
-        """Note that the notes of a breaking release were read."""
-        self.has_read = is_on
-
-    @rx.event
-    def set_update_way(self, way: str | list[str]) -> None:
-        """Show the commands of another way to update it."""
-        if isinstance(way, str) and way in self.update_commands:
-            self.update_way = way
-
-    @rx.event
-    def set_overlap(self, value: str) -> None:
-        """Choose how long the old token still works."""
-        if value in OVERLAPS:
-            self.overlap = value
 
     @rx.event
     async def confirm(self) -> Any:

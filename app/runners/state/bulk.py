@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState, say_error, takes
 from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
@@ -37,6 +37,8 @@ class BulkState(AppState, rx.State):
     is_busy: bool = False
     refused: list[Refusal] = []
     _seen: dict[str, tuple[str, int]] = {}
+
+    set_reason = takes("reason")
 
     async def _page(self) -> list[tuple[str, str, int]]:
         """The runners that are on the page: id, status and running jobs; shared ones are nobody's to change."""
@@ -98,11 +100,6 @@ class BulkState(AppState, rx.State):
     def close(self) -> None:
         """Keep the runners as they are."""
         self.kind, self.refused, self.is_busy = "", [], False
-
-    @rx.event
-    def set_reason(self, text: str) -> None:
-        """Take the reason for draining."""
-        self.reason = text[:200]
 
     @rx.event
     def set_label(self, text: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
@@ -84,6 +85,8 @@ class RunnerState(LivePage, rx.State):
     revoking_id: str = ""
     revoking_hint: str = ""
     revoking_effect: str = ""
+
+    choose_path = takes("chosen_path", of="paths")
 
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
@@ -183,12 +186,6 @@ class RunnerState(LivePage, rx.State):
             modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
             served = {item["path"] for item in self.assignments}
             self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
-
-    @rx.event
-    def choose_path(self, path: str) -> None:
-        """Choose the path to assign."""
-        if path in self.paths:
-            self.chosen_path = path
 
     @rx.event
     async def assign(self) -> rx.event.EventSpec | None:

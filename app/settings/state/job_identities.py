@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
@@ -27,6 +28,8 @@ class JobIdentitiesState(Items, rx.State):
     plan_trust: str = ""
     apply_trust: str = ""
 
+    set_kind = takes("kind", of=KINDS)
+
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
             return
@@ -46,12 +49,6 @@ class JobIdentitiesState(Items, rx.State):
         super()._fill(chosen, is_new=is_new)
         self.kind = chosen["kind"]
         self.plan_trust = self.apply_trust = ""
-
-    @rx.event
-    def set_kind(self, value: str) -> None:
-        """Choose the cloud."""
-        if value in KINDS:
-            self.kind = value
 
     @rx.event
     async def edit(self, key: str) -> None:

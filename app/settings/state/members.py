@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
@@ -27,6 +28,8 @@ class MembersState(LivePage, rx.State):
     invited_email: str = ""
     removing: str = ""
     removal: Removal = {"title": "", "text": "", "act": ""}
+
+    choose_role = takes("role", of=ROLES)
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -76,12 +79,6 @@ class MembersState(LivePage, rx.State):
     def set_email(self, text: str) -> None:
         """Take the address to invite."""
         self.email, self.email_problem = text[:254], ""
-
-    @rx.event
-    def choose_role(self, role: str) -> None:
-        """Choose what the invited person may do."""
-        if role in ROLES:
-            self.role = role
 
     @rx.event
     async def invite(self) -> list[Any]:

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
@@ -36,6 +37,8 @@ class OrganisationState(LivePage, rx.State):
     is_deleting: bool = False
     typed: str = ""
     contents: str = ""
+
+    type_slug = takes("typed")
 
     async def _count(self, table: str, gone: str) -> int:
         filters = (Filter("org_id", "eq", await self._org_id()), Filter(gone, "is", "null"))
@@ -72,11 +75,6 @@ class OrganisationState(LivePage, rx.State):
     def ask_delete(self, is_asked: bool) -> None:
         """Open the question, or close it."""
         self.is_deleting, self.typed = is_asked, ""
-
-    @rx.event
-    def type_slug(self, text: str) -> None:
-        """Keep the short name that was typed as confirmation."""
-        self.typed = text
 
     @rx.event
     async def delete(self) -> rx.event.EventSpec:

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.jobs.view.checks import LEVELS
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query, Row
@@ -60,6 +61,8 @@ class PoliciesState(Items, rx.State):
     level: str = "advisory"
     is_folder: bool = False
 
+    set_level = takes("level", of=LEVELS)
+
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if changed.touches({AGAIN}):
             filters = (Filter("org_id", "eq", store.org_id),)
@@ -69,12 +72,6 @@ class PoliciesState(Items, rx.State):
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.level, self.is_folder = chosen["level"], False
-
-    @rx.event
-    def set_level(self, value: str) -> None:
-        """Choose what a failed rule does."""
-        if value in LEVELS:
-            self.level = value
 
     @rx.event
     async def edit(self, key: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import ShownSecret
+from app.frame.session import SEGMENT, ShownSecret, takes
 from app.live.item_form import ItemForm
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -31,6 +31,8 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
     asking_id: str = ""
     asking_name: str = ""
     shown_client: str = ""
+
+    set_way = takes("way", SEGMENT, of=("oidc", "secret"))
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -58,12 +60,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
     def drop_trust(self, key: str) -> None:
         """Take an issuer out of the form."""
         self.trusts = [trust for trust in self.trusts if trust["key"] != key]
-
-    @rx.event
-    def set_way(self, value: str | list[str]) -> None:
-        """Choose how it signs in."""
-        if value in ("oidc", "secret"):
-            self.way = str(value)
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:

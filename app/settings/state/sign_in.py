@@ -4,6 +4,7 @@ from typing import Any, ClassVar, TypedDict, cast
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
 from app.project.models import BrowserSession, Row
@@ -86,6 +87,8 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     is_only: bool = False
     break_glass: str = NOBODY
     callback: str = ""
+
+    set_only = takes("is_only", bool)
 
     async def _prepare(self, session: BrowserSession) -> None:
         del session
@@ -177,11 +180,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     def set_break_glass(self, email: str) -> None:
         """Choose the owner who can enter without the provider."""
         self.break_glass = email if email in self.owners else NOBODY
-
-    @rx.event
-    def set_only(self, is_only: bool) -> None:
-        """Choose whether the provider alone counts."""
-        self.is_only = is_only
 
     @rx.event
     async def save_rules(self, form: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import ShownSecret
+from app.frame.session import ShownSecret, takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.models import BrowserSession
@@ -47,6 +47,9 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     replacing_name: str = ""
     shown_url: str = ""
     shown_steps: list[str] = []
+
+    set_provider = takes("provider", of=PROVIDERS)
+    set_poll = takes("poll", of=POLLS)
 
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
@@ -93,18 +96,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     def create_app(self) -> rx.event.EventSpec:
         """Lead the browser to GitHub, with the manifest of an app."""
         return rx.call_script("window.location.assign('/api/git/app')")
-
-    @rx.event
-    def set_provider(self, value: str) -> None:
-        """Choose the provider."""
-        if value in PROVIDERS:
-            self.provider = value
-
-    @rx.event
-    def set_poll(self, value: str) -> None:
-        """Choose how often it is read without a webhook."""
-        if value in POLLS:
-            self.poll = value
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.errors import AppError, Refused
@@ -54,6 +55,8 @@ class NotificationsState(Items, LogPages, rx.State):
     events: list[str] = []
     is_browser_on: bool = False
 
+    set_channel = takes("channel", of=CHANNELS)
+
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
         self.before = []
@@ -97,12 +100,6 @@ class NotificationsState(Items, LogPages, rx.State):
     def _fill(self, chosen: RuleView, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
-
-    @rx.event
-    def set_channel(self, value: str) -> None:
-        """Choose where it goes."""
-        if value in CHANNELS:
-            self.channel = value
 
     @rx.event
     def set_event(self, key: str, is_on: bool) -> None:

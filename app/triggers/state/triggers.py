@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import reflex as rx
 
 from app.frame.route import say_in_address
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LivePage
 from app.project.errors import AppError
@@ -45,6 +46,8 @@ class TriggersState(Items, rx.State):
     words: str = ""
     times: list[str] = []
     wrong: str = ""
+
+    set_operation = takes("operation")
 
     def _query(self) -> LiveQuery:
         filters = {} if self.only == "any" else {"kind": [self.only]}
@@ -131,11 +134,6 @@ class TriggersState(Items, rx.State):
         found = self._find(key)
         if found is not None and found["kind"] == "schedule":
             await self._open_form(found, is_new=False)
-
-    @rx.event
-    def set_operation(self, value: str) -> None:
-        """Choose what it does."""
-        self.operation = value
 
     @rx.event
     async def set_kind(self, value: str | list[str]) -> None:

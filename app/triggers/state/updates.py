@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.store import Changed, OrgStore
 from app.triggers.view.releases import ReleaseRow, build_rows
@@ -26,6 +27,8 @@ class UpdatesState(LivePage, rx.State):
     errors: dict[str, str] = {}
     revision: int = 0
 
+    set_mode = takes("mode", of=("OFF", "WINDOW", "NOW"))
+
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         self._assign("rows", build_rows(store))
         if changed.is_everything or changed.touches({"update_policies", "rollouts", "worker_releases"}):
@@ -37,12 +40,6 @@ class UpdatesState(LivePage, rx.State):
         self.days = [DAYS[day] for day in row["days"]]
         self.hint, self.next_window = hint_of(row), str(row.get("next_window") or "")
         self.revision += 1
-
-    @rx.event
-    def set_mode(self, value: str) -> None:
-        """Choose when."""
-        if value in ("OFF", "WINDOW", "NOW"):
-            self.mode = value
 
     @rx.event
     def set_day(self, day: str, is_on: bool) -> None:

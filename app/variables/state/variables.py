@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -44,6 +45,9 @@ class VariablesState(Items, rx.State):
     users: UsersView = NOBODY
     users_of: str = ""
 
+    set_kind = takes("kind", of=KINDS)
+    set_enforced = takes("is_enforced", bool)
+
     async def _prepare(self, session: BrowserSession) -> None:
         """Read the path from the address."""
         await super()._prepare(session)
@@ -76,17 +80,6 @@ class VariablesState(Items, rx.State):
         super()._fill(chosen, is_new=is_new)
         self.kind, self.is_enforced = chosen["kind"], chosen["is_enforced"]
         self.is_sealed, self.is_reference = chosen["is_sealed"], chosen["is_reference"]
-
-    @rx.event
-    def set_kind(self, value: str) -> None:
-        """Choose what becomes of it."""
-        if value in KINDS:
-            self.kind = value
-
-    @rx.event
-    def set_enforced(self, value: bool) -> None:
-        """Choose whether it wins over paths below."""
-        self.is_enforced = value
 
     @rx.event
     def set_sealed(self, value: bool) -> None:

@@ -7,7 +7,7 @@ import reflex as rx
 from app.access.state import AccessState
 from app.access.view import ICONS, AccessRow, RoleChoice
 from app.frame.session import may
-from app.ui.button import act_button
+from app.ui.button import act_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
 from app.ui.icons import icon
@@ -55,9 +55,7 @@ def access_panel() -> rx.Component:
     why = rx.el.button(
         "Why may this person …?", on_click=State.set_asking(True), type="button", class_name="rt-reset ry-link"
     )
-    give = rx.button(
-        icon("user-plus"), "Give access", on_click=State.add, size="1", variant="surface", color_scheme="gray"
-    )
+    give = small_button(icon("user-plus"), "Give access", on_click=State.add)
     more = rx.el.div(page_link(State.more, " more members", href=MEMBERS, class_name="ry-a"), class_name="ry-foot num")
     adds_up = rx.el.span(
         "Roles add up from the organisation down to here. Nothing below takes one away.", class_name="grow"

@@ -12,6 +12,8 @@ from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
 from app.jobs.state.run import RunState
 from app.jobs.view.rows import JobRow
+from app.ui.button import plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import DOWNLOAD, clock_time, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
@@ -54,24 +56,18 @@ def _views() -> rx.Component:
 
 
 def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component) -> rx.Component:
-    return rx.select.root(
-        rx.select.trigger(aria_label=label),
-        rx.select.content(rx.select.item(f"Any {label.lower()}", value="any"), *items),
-        value=value,
-        on_change=on_change,
+    return choice(
+        label, rx.select.item(f"Any {label.lower()}", value="any"), *items, width=None, value=value, on_change=on_change
     )
 
 
 def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.Component:
-    return rx.button(
+    return small_button(
         rx.el.span(label, class_name="mut"),
         value,
         icon("x"),
         on_click=on_click,
-        variant="surface",
-        color_scheme="gray",
         radius="full",
-        size="1",
         aria_label=lifted,
         custom_attrs={"data-testid": name},
     )
@@ -89,7 +85,7 @@ def _chips() -> rx.Component:
 
 def _csv() -> rx.Component:
     return rx.el.a(
-        rx.button(icon("download"), "CSV", variant="surface", color_scheme="gray"),
+        plain_button(icon("download"), "CSV"),
         href="/api/jobs.csv" + JobsState.export,
         title="These jobs as a file, 10,000 at most",
         class_name="hide-s",

@@ -16,6 +16,7 @@ from app.ui.button import act_button
 from app.ui.dialog import question
 from app.ui.feedback import failed
 from app.ui.link import page_link
+from app.ui.panel import titled_panel
 
 State = ReviewState
 
@@ -59,17 +60,14 @@ def _step(step: rx.Var[StepView]) -> rx.Component:
             "None", on_click=State.choose_step(label, False), size="1", variant="ghost", aria_label="None of " + label
         ),
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2(label),
+    return titled_panel(
+        label,
+        (
             rx.el.span(rows.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
             rx.cond(SessionState.can_operate, choices),
-            class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(rows, _row), class_name="ry-list"),
-        class_name="ry-panel",
-        aria_label=label,
         key=label,
     )
 

@@ -8,6 +8,7 @@ from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
+from app.ui.button import act_button, plain_button, small_button
 from app.ui.dialog import dialog_acts
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
@@ -86,12 +87,12 @@ def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Comp
 
 
 def _surface(label: str, event: Any) -> rx.Component:
-    return rx.button(label, on_click=event, variant="surface", color_scheme="gray")
+    return plain_button(label, on_click=event)
 
 
 def _ways() -> list[rx.Component]:
     again = View["title"].to(str) + " again"
-    unseen = rx.button("Run a check plan", on_click=JobActionState.check_first, color_scheme="gray", high_contrast=True)
+    unseen = act_button("Run a check plan", on_click=JobActionState.check_first)
     check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
     number = JobState.checked_by.to_string()
     checked = rx.fragment(
@@ -131,7 +132,7 @@ def _ways() -> list[rx.Component]:
 
 
 def _killed_ways() -> list[rx.Component]:
-    check = rx.button("Run a check plan", on_click=JobActionState.check_killed, color_scheme="gray", high_contrast=True)
+    check = act_button("Run a check plan", on_click=JobActionState.check_killed)
     return [
         _way(
             "search-check",
@@ -204,7 +205,7 @@ def _interrupted() -> rx.Component:
     what = View["title"].to(str)
     title = rx.cond(View["status"] == "FAILED", what + " failed on the way", what + " was stopped on the way")
     plan = RunState.plan_to_apply(View["module_id"].to(str), View["again_type"] == "DESTROY")
-    again = rx.button("Plan what is left", on_click=plan, color_scheme="gray", high_contrast=True)
+    again = act_button("Plan what is left", on_click=plan)
     way = _way("file-search", "Plan again", "Compares the code with what exists now, then waits for you.", again)
     story = rx.el.p(View["left"], ". Changes that are done are in the state.", class_name="mut ry-story")
     return _attention_panel(title, story, [way])
@@ -238,13 +239,7 @@ def late_report() -> rx.Component:
             rx.el.span("Reported after the lease expired: recorded, not applied."),
         ),
         rx.cond(JobState.late_attempt > 0, _late_log()),
-        rx.button(
-            "See the report",
-            on_click=JobActionState.show_late(True),
-            size="1",
-            variant="surface",
-            color_scheme="gray",
-        ),
+        small_button("See the report", on_click=JobActionState.show_late(True)),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "blue"},
     )
@@ -265,7 +260,7 @@ def _late_log() -> rx.Component:
 def _in_log() -> rx.Component:
     """The button that leads to the error's line of the log."""
     custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
-    return rx.button("Show in the log", size="1", variant="surface", color_scheme="gray", custom_attrs=custom)
+    return small_button("Show in the log", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:
@@ -290,7 +285,7 @@ def _late_dialog() -> rx.Component:
                 "The runner's report, sent after the job was taken from it. It changed nothing.", size="2"
             ),
             rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
-            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
+            dialog_acts(rx.dialog.close(plain_button("Close"))),
             max_width="640px",
         ),
         open=JobActionState.is_late_open,

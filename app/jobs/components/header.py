@@ -10,6 +10,8 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.badges import job_badge, tag
+from app.ui.button import plain_button
+from app.ui.choice import dropdown
 from app.ui.elements import ago, clock_seconds, since
 from app.ui.icons import icon
 from app.ui.link import page_link
@@ -38,17 +40,9 @@ def _kinds() -> list[rx.Component]:
 
 
 def _cancel_menu() -> rx.Component:
-    button = rx.button("Cancel", icon("chevron-down"), variant="surface", color_scheme="gray", class_name="ry-cancel")
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(
-            rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"),
-            *_kinds(),
-            width="276px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+    button = plain_button("Cancel", icon("chevron-down"), class_name="ry-cancel")
+    return dropdown(
+        button, rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"), *_kinds(), width="276px", align="end"
     )
 
 
@@ -94,34 +88,26 @@ def _again_menu() -> rx.Component:
     same = _kind(
         "rotate-cw", "With what " + number + " had", "The same source, inputs and options", JobActionState.retry
     )
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button(icon("rotate-cw"), "Run again", icon("chevron-down"), variant="surface", color_scheme="gray")
-        ),
-        rx.dropdown_menu.content(
-            same,
-            rx.cond(module != "", today),
-            width="276px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+    return dropdown(
+        plain_button(icon("rotate-cw"), "Run again", icon("chevron-down")),
+        same,
+        rx.cond(module != "", today),
+        width="276px",
+        align="end",
     )
 
 
 def _acts() -> list[rx.Component]:
     module = page_link(
-        rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
+        plain_button(icon("box"), "Open module"),
         href="/dashboard/modules?path=" + View["path"].to(str),
         underline="none",
         class_name="hide-s",
     )
-    waiting = rx.button(
+    waiting = plain_button(
         "Cancel",
         on_click=JobActionState.cancel("GRACEFUL"),
         title="Ends it before a runner has it: nothing is changed.",
-        variant="surface",
-        color_scheme="gray",
     )
     cancel = rx.cond(
         View["can_choose_cancel"],

@@ -8,7 +8,7 @@ from app.frame.session import may
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
-from app.ui.button import link_button
+from app.ui.button import link_button, small_button
 from app.ui.dialog import question
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
@@ -17,7 +17,7 @@ State = KeptStatesState
 
 
 def _button(label: str, event: Any) -> rx.Component:
-    return rx.button(label, on_click=event, size="1", variant="surface", color_scheme="gray")
+    return small_button(label, on_click=event)
 
 
 def _kept(kept: rx.Var[KeptState]) -> rx.Component:

@@ -11,6 +11,7 @@ from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.reviews import ApprovalView
+from app.ui.button import plain_button
 from app.ui.elements import ago, clock_seconds, clock_time
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
@@ -46,9 +47,7 @@ def _override() -> rx.Component:
             custom_attrs={"data-needed": ""},
         ),
         rx.el.div(
-            rx.button(
-                "Approve my own", on_click=JobActionState.decide("override"), variant="surface", color_scheme="gray"
-            ),
+            plain_button("Approve my own", on_click=JobActionState.decide("override")),
             class_name="ry-acts",
         ),
         rx.el.small("You requested this job, and nobody else can approve it.", class_name="ry-hint"),

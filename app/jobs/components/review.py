@@ -9,9 +9,11 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
+from app.ui.button import act_button, plain_button
 from app.ui.elements import clock_time, date
 from app.ui.icons import icon
 from app.ui.link import page_link
+from app.ui.panel import titled_panel
 
 View = JobState.view
 Planned = JobState.planned
@@ -109,20 +111,13 @@ def _acts() -> rx.Component:
         title=rx.cond(JobState.own_rule != "", _own(), ""),
         custom_attrs={"data-testid": "confirm"},
     )
-    again = rx.button(
+    again = act_button(
         icon("rotate-cw"),
         "Plan again",
         on_click=RunState.plan_to_apply(View["module_id"].to(str), View["type"] == "DESTROY"),
-        color_scheme="gray",
-        high_contrast=True,
     )
-    discard = rx.button(
-        "Discard",
-        on_click=JobActionState.ask("discard"),
-        title=discards(),
-        variant="surface",
-        color_scheme="gray",
-        custom_attrs={"data-testid": "discard"},
+    discard = plain_button(
+        "Discard", on_click=JobActionState.ask("discard"), title=discards(), custom_attrs={"data-testid": "discard"}
     )
     # Without approvals, confirming is what runs it.
     may_confirm = may("job.apply") | (JobState.approvals_required > 0)
@@ -171,18 +166,15 @@ def comments() -> rx.Component:
             max_length=4000,
             required=True,
         ),
-        rx.button("Send", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Send", type="submit"),
         on_submit=JobActionState.say,
         reset_on_submit=True,
         class_name="ry-say",
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Comments"), rx.el.span(JobState.comments.length(), class_name="mut num"), class_name="ry-ph"
-        ),
+    return titled_panel(
+        "Comments",
+        rx.el.span(JobState.comments.length(), class_name="mut num"),
         rx.el.ul(rx.foreach(JobState.comments, _comment), class_name="ry-th"),
         field,
-        class_name="ry-panel",
-        aria_label="Comments",
         custom_attrs={"data-testid": "comments"},
     )

@@ -3,7 +3,8 @@
 import reflex as rx
 
 from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
-from app.ui.button import act_button
+from app.ui.button import act_button, quiet_button
+from app.ui.choice import choice
 from app.ui.dialog import cancel, dialog_acts, typed_field
 from app.ui.icons import icon
 from app.ui.link import page_link
@@ -48,9 +49,10 @@ def _module() -> rx.Component:
 def _type() -> rx.Component:
     return _field(
         "Operation",
-        rx.select.root(
-            rx.select.trigger(aria_label="Operation"),
-            rx.select.content(*[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES]),
+        choice(
+            "Operation",
+            *[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES],
+            width=None,
             value=RunState.type,
             on_change=RunState.set_type,
         ),
@@ -111,15 +113,18 @@ def _runner_item(runner: rx.Var[RunnerChoice]) -> rx.Component:
 
 
 def _choices() -> rx.Component:
-    priority = rx.select.root(
-        rx.select.trigger(aria_label="Priority"),
-        rx.select.content(*[rx.select.item(word, value=value) for value, word in PRIORITIES.items()]),
+    priority = choice(
+        "Priority",
+        *[rx.select.item(word, value=value) for value, word in PRIORITIES.items()],
+        width=None,
         value=RunState.priority,
         on_change=RunState.set_priority,
     )
-    pin = rx.select.root(
-        rx.select.trigger(aria_label="Runner"),
-        rx.select.content(rx.select.item("Not pinned", value="any"), rx.foreach(RunState.runners, _runner_item)),
+    pin = choice(
+        "Runner",
+        rx.select.item("Not pinned", value="any"),
+        rx.foreach(RunState.runners, _runner_item),
+        width=None,
         value=RunState.pin,
         on_change=RunState.set_pin,
     )
@@ -137,14 +142,11 @@ def _choices() -> rx.Component:
 def _options() -> rx.Component:
     """A job's options besides its type; folded until somebody opens them."""
     is_planned = (RunState.type != "OUTPUT") & (RunState.type != "DRIFT")
-    fold = rx.button(
+    fold = quiet_button(
         rx.cond(RunState.has_options, icon("chevron-down"), icon("chevron-right")),
         "Options",
         on_click=RunState.show_options,
         type="button",
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
         aria_expanded=RunState.has_options,
         custom_attrs={"data-testid": "run-options"},
     )
@@ -176,13 +178,11 @@ def _title() -> rx.Component:
 
 def _acts() -> rx.Component:
     is_destroy = RunState.type == "DESTROY"
-    go = rx.button(
+    go = act_button(
         icon("play"),
         rx.match(
             RunState.type, ("APPLY", "Plan and review"), *[(name, TYPE_WORDS[name]) for name in TYPES[2:]], "Plan"
         ),
-        color_scheme="gray",
-        high_contrast=True,
         type="submit",
         disabled=(RunState.module_id == "") | (RunState.lock != "") | (RunState.modules.length() == 0),
         custom_attrs={"data-testid": "run"},

@@ -15,8 +15,6 @@ ICONS = {"member": "user", "team": "users", "account": "bot"}
 
 
 class AccessRow(TypedDict):
-    """A role that somebody has here."""
-
     id: str
     kind: str
     name: str

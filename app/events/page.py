@@ -121,7 +121,6 @@ def _panel() -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The events page."""
     return page(
         head("Events", "What happened to runners and jobs, and why.", _files()),
         place_tabs("Figures", FIGURES, "Events"),

@@ -19,8 +19,6 @@ RENEW_SECONDS = 2.0
 
 
 class EventsState(LivePage, rx.State):
-    """The content of the events page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     rows: list[EventRow] = []
@@ -76,22 +74,18 @@ class EventsState(LivePage, rx.State):
 
     @rx.event
     async def choose_kind(self, value: str | list[str]) -> rx.event.EventSpec:
-        """Show events of runners, of jobs, or both."""
         return await self._choose("kind", value if isinstance(value, str) else "")
 
     @rx.event
     async def choose_event(self, value: str) -> rx.event.EventSpec:
-        """Show one type of event."""
         return await self._choose("event", value)
 
     @rx.event
     async def choose_span(self, value: str) -> rx.event.EventSpec:
-        """Show another time."""
         return await self._choose("span", value)
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec:
-        """Show what has these words."""
         return await self._choose("search", text)
 
     @rx.event
@@ -101,12 +95,10 @@ class EventsState(LivePage, rx.State):
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:
-        """Show everything again; the browser has emptied the field."""
         return await self._show_chosen(EventFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show older or newer events."""
         if step < 0 or self.has_more:
             self.page_number = max(0, self.page_number + (1 if step > 0 else -1))
             await self._turn()

@@ -44,7 +44,6 @@ class EventFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing was chosen."""
         return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:
@@ -80,14 +79,11 @@ def read(query: Mapping[str, str]) -> EventFilter:
 
 
 def export(chosen: EventFilter, now: datetime) -> str:
-    """The address of the file with these events."""
     wanted = chosen.arguments(now)
     return "?" + urlencode({"search": wanted["search"], "filters": json.dumps(wanted["filters"])})
 
 
 class EventRow(TypedDict):
-    """One event in words."""
-
     key: str
     name: str
     at: str

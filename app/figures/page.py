@@ -49,7 +49,6 @@ def _csv() -> rx.Component:
 
 
 def figures() -> rx.Component:
-    """The figures page."""
     return page(
         head("Figures", "How long jobs wait, how busy runners are, and how jobs end.", _csv()),
         place_tabs("Figures", FIGURES, "Figures"),

@@ -33,8 +33,6 @@ REST_ROWS = 1000
 
 
 class OrgItem(TypedDict):
-    """An entry of the organisation menu."""
-
     id: str
     name: str
     initials: str
@@ -88,7 +86,6 @@ class Sparing(rx.State, mixin=True):
             setattr(self, name, value)
 
     def _go(self, path: str) -> rx.event.EventSpec:
-        """Lead to another page of the tab's organisation."""
         return rx.redirect(within(organisation_in(self.router.url.path), path))
 
 

@@ -11,7 +11,6 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def header(columns: Sequence[str]) -> str:
-    """Return the first line."""
     return _csv([columns])
 
 

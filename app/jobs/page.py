@@ -169,7 +169,6 @@ def _panel() -> rx.Component:
 
 
 def jobs() -> rx.Component:
-    """The jobs page."""
     search = search_box(
         "job-search", "Search job, module or runner", JobsState.search_for, JobsState.clear, value=JobsState.search
     )

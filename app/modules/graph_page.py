@@ -114,7 +114,6 @@ def _body() -> rx.Component:
 
 
 def graph() -> rx.Component:
-    """The graph page."""
     title = rx.cond(State.path != "", State.path, "All modules").to(str)
     return page(
         head(title, State.graph["said"].to(str)),

@@ -85,7 +85,6 @@ def _page(chosen: rx.Var[str]) -> rx.Component:
 
 
 def modules() -> rx.Component:
-    """The modules page."""
     problem = rx.el.section(
         failed("Modules could not be loaded", ModulesState.problem, ModulesState.problem_hint, ModulesState.load),
         class_name="ry-panel",

@@ -15,7 +15,6 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the state's route."""
     return [
         Route("/api/modules/{module}/state/{serial}", guarded(runtime, download)),
         Route("/api/kept-states/{kept}", guarded(runtime, download_kept)),

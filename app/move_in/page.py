@@ -187,7 +187,6 @@ def _states() -> rx.Component:
 
 
 def move_in() -> rx.Component:
-    """The move-in page."""
     problem = failed("The reading could not be loaded", State.problem, State.problem_hint, State.load)
     body = rx.fragment(_source(), _roots(), _states())
     return page(

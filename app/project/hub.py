@@ -66,8 +66,6 @@ class _Pending:
 
 
 class TabHub:
-    """The process's views and feeds."""
-
     def __init__(self, authorized: AuthorizedClient, realtime: RealtimeClient) -> None:
         """Start with nobody looking."""
         self.authorized = authorized
@@ -80,7 +78,6 @@ class TabHub:
         self._opening = asyncio.Lock()
 
     def enter(self, view: View) -> None:
-        """A tab shows a live page from now on."""
         self._views[view.tab] = view
 
     def leave(self, tab: str) -> None:
@@ -264,7 +261,6 @@ class TabHub:
             await entry.realtime.close()
 
     async def aclose(self) -> None:
-        """Stop every feed and the connection."""
         for room in list(self._open):
             await self._stop(room)
         await self._realtime.close()

@@ -50,7 +50,6 @@ class LiveQuery:
         return self.key, self.heartbeat
 
     def named(self) -> dict[str, Any]:
-        """The function's arguments."""
         arguments: dict[str, Any] = json.loads(self.arguments)
         return arguments
 
@@ -65,8 +64,6 @@ def live_query(
 
 @dataclass
 class Held:
-    """A live query and its last answer."""
-
     query: LiveQuery
     answer: Any = None
     is_answered: bool = False
@@ -136,7 +133,6 @@ class LiveQueries:
         return found if found is not None and found.is_answered else None
 
     def all(self) -> list[Held]:
-        """Every query that is held."""
         return list(self._held.values())
 
     def old(self) -> list[Held]:

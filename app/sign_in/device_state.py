@@ -44,7 +44,6 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def find(self, form: dict[str, Any]) -> None:
-        """Look for the program whose code was typed."""
         await self._find(str(form.get("code", "")))
 
     async def _find(self, text: str) -> None:
@@ -62,12 +61,10 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> rx.event.EventSpec | None:
-        """Sign the program in."""
         return await self._decide(True, "confirmed")
 
     @rx.event
     async def decline(self) -> rx.event.EventSpec | None:
-        """Leave the program signed out."""
         return await self._decide(False, "declined")
 
     async def _decide(self, is_confirmed: bool, word: str) -> rx.event.EventSpec | None:

@@ -140,7 +140,6 @@ def _body() -> rx.Component:
 
 
 def change() -> rx.Component:
-    """The change's page."""
     return page(
         _body(),
         title=rx.cond(Change["title"] != "", Change["title"], "Change").to(str),

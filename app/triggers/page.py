@@ -100,7 +100,6 @@ def _body() -> rx.Component:
 
 
 def review() -> rx.Component:
-    """The review page."""
     path = rx.cond(State.review["path"] != "", State.review["path"], "All modules").to(str)
     line = State.review["title"].to(str) + ": " + State.review["line"].to(str)
     is_known = State.review["title"] != ""
@@ -114,7 +113,6 @@ def review() -> rx.Component:
 
 
 def schedules() -> rx.Component:
-    """The page of what starts jobs."""
     return page(
         head("Schedules", "Schedules, pushes and pull requests start jobs."),
         place_tabs("Jobs", JOBS, "Schedules"),

@@ -39,8 +39,6 @@ class Line(TypedDict):
 
 
 class Bar(TypedDict):
-    """One bar of a chart."""
-
     height: str
     title: str
 
@@ -129,7 +127,6 @@ def moments(points: Sequence[Row]) -> list[Moment]:
 
 
 def bars(points: Sequence[Row], high: float) -> list[Bar]:
-    """Jobs that ended in each step."""
     return [
         {"height": f"{max(1.0, 100 * int(point['jobs']) / high):.1f}%", "title": f"{int(point['jobs'])} jobs"}
         for point in points

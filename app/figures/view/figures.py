@@ -15,8 +15,6 @@ BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
 
 
 class Chart(TypedDict):
-    """One chart with its headline."""
-
     figure: str
     unit: str
     aside: str
@@ -26,8 +24,6 @@ class Chart(TypedDict):
 
 
 class Figures(TypedDict):
-    """The whole page."""
-
     wait: Chart
     utilisation: Chart
     throughput: Chart
@@ -50,7 +46,6 @@ NO_FIGURES: Figures = {
 
 
 def build(answer: Row) -> Figures:
-    """Make the charts."""
     points: Sequence[Row] = answer.get("points") or []
     return {
         "wait": wait(points, answer["whole"], answer["now"]),

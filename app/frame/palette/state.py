@@ -35,7 +35,6 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close it."""
         self.is_open = is_open and self.is_open
 
     @rx.event

@@ -124,7 +124,6 @@ def runner_command(verb: str, row: Row) -> Item:
 
 
 def group_item(row: Row) -> Item:
-    """A group of modules."""
     path = str(row["path"])
     return _item(f"group-{path}", "folder-tree", path, "", f"/dashboard/modules?path={quote(path)}")
 

@@ -33,7 +33,6 @@ NO_FILE: RunnerFile = {
 
 
 def newest_files(releases: Iterable[Row]) -> list[RunnerFile]:
-    """List the files of the newest stable release."""
     rows = list(releases)
     version = latest(rows)
     return [file for row in rows if row.get("version") == version for file in files_of(row)]

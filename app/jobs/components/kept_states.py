@@ -60,7 +60,6 @@ def kept_states() -> rx.Component:
 
 
 def kept_dialogs() -> list[rx.Component]:
-    """The two questions about a kept state."""
     asked: dict[str, Any] = {"text": State.effect, "on_keep": State.close}
     return [
         question(

@@ -33,7 +33,6 @@ def page(rows: Sequence[Row], before: Row | None = None) -> list[dict[str, Any]]
 
 
 def text(rows: Sequence[Row]) -> str:
-    """Return chunks as plain text for the download."""
     return "".join(strip(str(row.get("body") or "")) for row in rows)
 
 

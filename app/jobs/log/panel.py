@@ -34,7 +34,6 @@ class TimelineElement(rx.Component):
     short: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RyTimeline = "ry-timeline"']
 
 
@@ -44,7 +43,6 @@ def scripts() -> rx.Component:
 
 
 def log(**attributes: Any) -> rx.Component:
-    """Show a job's log."""
     return LogElement.create(class_name="ry-log", **attributes)
 
 

@@ -60,7 +60,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def override(self, policy: str, form: dict[str, Any]) -> list[Any]:
-        """Override a check that the plan failed, with a reason."""
         args = {"p_policy": policy, "p_reason": str(form.get("reason") or "")[:600]}
         return await self._do("override_check", args, "Overridden", "The reason is kept with the job.")
 
@@ -79,7 +78,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def retry(self) -> list[Any]:
-        """Run the same again, as a new job."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -139,7 +137,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def say(self, form: dict[str, Any]) -> list[Any]:
-        """Comment on the job for all its viewers."""
         page, body = await self._job(), str(form.get("body") or "").strip()
         if not page.is_found or not body:
             return []

@@ -33,8 +33,6 @@ RENEW_SECONDS = 3.0
 
 
 class JobState(PlanPart, LogPart, LivePage, rx.State):
-    """The page state of a job's page."""
-
     TOPICS: ClassVar[frozenset[str]] = RIGHTS | {"provision_jobs", "log", "overview"}
 
     view: JobView = EMPTY_VIEW

@@ -28,8 +28,6 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
 
 
 class JobsState(LivePage, rx.State):
-    """The page state of the jobs page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     rows: list[JobRow] = []
@@ -114,22 +112,18 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_view(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        """Show what needs me, what is active, what is finished, or everything."""
         return await self._choose("view", value if isinstance(value, str) else "")
 
     @rx.event
     async def choose_status(self, value: str) -> rx.event.EventSpec | None:
-        """Show one status only."""
         return await self._choose("status", value)
 
     @rx.event
     async def choose_type(self, value: str) -> rx.event.EventSpec | None:
-        """Show one type only."""
         return await self._choose("type", value)
 
     @rx.event
     async def any_runner(self) -> rx.event.EventSpec | None:
-        """Show the jobs of all runners again."""
         return await self._choose("runner", "any")
 
     @rx.event
@@ -139,7 +133,6 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec | None:
-        """Show jobs by number, module or runner."""
         return await self._choose("search", text)
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
@@ -155,12 +148,10 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:
-        """Show everything again; the browser has emptied the field."""
         return await self._change(JobFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show older or newer jobs."""
         last = max(0, self.total - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._turn()
@@ -174,7 +165,6 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Add the new rows."""
         self.is_held = False
         await self._again()
 

@@ -36,12 +36,10 @@ class KeptStatesState(AppState, rx.State):
 
     @rx.event
     async def store(self) -> Any:
-        """Make it the module's state."""
         return await self._decide("store_kept_state", "Stored", "It is the module's state now.")
 
     @rx.event
     async def discard(self) -> Any:
-        """Remove it for good."""
         return await self._decide("discard_kept_state", "Discarded", "")
 
     async def _decide(self, name: str, title: str, text: str) -> Any:

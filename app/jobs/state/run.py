@@ -26,15 +26,11 @@ MAX_LINES = 100
 
 
 class RunnerChoice(TypedDict):
-    """A runner to pin a job to."""
-
     id: str
     name: str
 
 
 class ModuleChoice(TypedDict):
-    """A module to choose from."""
-
     id: str
     path: str
     name: str
@@ -43,8 +39,6 @@ class ModuleChoice(TypedDict):
 
 
 class RunState(AppState, rx.State):
-    """The dialog that asks what to run."""
-
     is_open: bool = False
     is_busy: bool = False
     has_choice: bool = False
@@ -138,7 +132,6 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def set_module(self, module_id: str) -> None:
-        """Choose another module."""
         self._choose(module_id)
         await self._read_effect()
 
@@ -156,7 +149,6 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def set_type(self, job_type: str) -> None:
-        """Choose what to run."""
         if job_type in TYPES:
             self._set_type(job_type)
         await self._read_effect()
@@ -169,13 +161,11 @@ class RunState(AppState, rx.State):
 
     @rx.event
     def set_pin(self, runner: str) -> None:
-        """Choose the only runner that may take it."""
         if runner == "any" or runner in {each["id"] for each in self.runners}:
             self.pin = runner
 
     @rx.event
     async def confirm(self, form: dict[str, Any]) -> Any:
-        """Queue the requested job and show it."""
         if not self.is_open or not self.module_id:
             return None
         if self.type == "DESTROY" and self.typed != self.name:

@@ -14,8 +14,6 @@ _BAD = ("failed", "error")
 
 @dataclass(frozen=True)
 class Found:
-    """One thing that a rule found."""
-
     rule: str
     text: str
     resource: str
@@ -24,8 +22,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Check:
-    """One policy set's verdict."""
-
     id: str
     name: str
     verdict: str
@@ -39,7 +35,6 @@ class Check:
 
 
 def build(row: Row) -> Check:
-    """Put one verdict into words."""
     is_bad, by = row["verdict"] in _BAD, str(row.get("overridden_label") or "")
     found = tuple(_found(each) for each in row["messages"] if isinstance(each, Mapping))
     return Check(

@@ -79,16 +79,12 @@ class JobView(TypedDict):
 
 
 class OutputView(TypedDict):
-    """One output of the state."""
-
     name: str
     value: str
     is_secret: bool
 
 
 class EventView(TypedDict):
-    """One thing that happened to the job."""
-
     key: str
     name: str
     at: str
@@ -358,7 +354,6 @@ def log_note(job: Row) -> str:
 
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> list[dict[str, Any]]:
-    """List the steps for the log view."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(timeline.steps_of(job), bars, strict=False):

@@ -49,7 +49,6 @@ class JobFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing was chosen."""
         return self == JobFilter()
 
     def arguments(self, user_id: str) -> dict[str, Any]:
@@ -88,5 +87,4 @@ def read(parameters: Mapping[str, Any]) -> JobFilter:
 
 
 def count(counts: Mapping[str, int], statuses: Iterable[str]) -> int:
-    """Add up the jobs of some statuses."""
     return sum(int(counts.get(status) or 0) for status in statuses)

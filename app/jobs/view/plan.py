@@ -68,7 +68,6 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether the plan changes any resource."""
         return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 

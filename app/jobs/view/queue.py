@@ -36,7 +36,6 @@ class Why:
 
 
 def build(answer: Row, checked_at: str = "") -> Why:
-    """Read what explain_queue answered."""
     rows = [row for row in answer.get("runners") or [] if isinstance(row, Mapping)]
     return Why(
         job_id=str(answer.get("job_id") or ""),

@@ -13,8 +13,6 @@ MAX_VERSIONS = 20
 
 @dataclass(frozen=True)
 class Version:
-    """One version of the state."""
-
     serial: int
     at: str
     writer: str

@@ -62,7 +62,6 @@ def to_ms(stamp: object) -> int:
 
 
 def build(job: Row, events: Sequence[Row] = ()) -> Timeline:
-    """Lay out a job's states and steps."""
     moves = _moves_of_events(events) or _moves_of_stamps(job)
     if not moves:
         return Timeline()

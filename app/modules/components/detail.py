@@ -306,7 +306,6 @@ def _state() -> rx.Component:
 
 
 def module_detail() -> rx.Component:
-    """Everything about the chosen module."""
     overview = rx.fragment(
         _facts(),
         _drift_note(),

@@ -66,7 +66,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
         doer = doers.get(self.kind)
         if doer is None or self.typed != self.name:
@@ -91,17 +90,14 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def lock_it(self, form: dict[str, Any]) -> Any:
-        """Lock the module, with the reason."""
         return await self._act("lock_module", {"p_reason": str(form.get("reason") or "")}, "The module is locked")
 
     @rx.event
     async def unlock_it(self) -> Any:
-        """Take the lock off."""
         return await self._act("unlock_module", {}, "The module is unlocked")
 
     @rx.event
     async def roll_back(self) -> Any:
-        """Make the older state the newest."""
         serial, self.roll_back_to = self.roll_back_to, 0
         if not serial:
             return None

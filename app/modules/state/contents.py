@@ -26,7 +26,6 @@ class ModuleContentsState(AppState, rx.State):
     _drift: views.Drift = views.Drift()
 
     def _take(self, answer: Row) -> None:
-        """Show the answer of module_page."""
         module = answer["module"]
         if str(module["id"]) != self._module_id:
             self._module_id, self.is_all, self.file, self.search = str(module["id"]), False, "", ""
@@ -68,6 +67,5 @@ class ModuleContentsState(AppState, rx.State):
 
     @rx.event
     def show_file(self, name: str | list[str]) -> None:
-        """Show one of the module's files."""
         if isinstance(name, str):
             self._show_file(name)

@@ -22,8 +22,6 @@ NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
 
 
 class RunnerChoice(TypedDict):
-    """A runner to pin to."""
-
     id: str
     name: str
 
@@ -62,7 +60,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def new_module(self) -> None:
-        """Open an empty form in the open group."""
         page = await self._page()
         await self._read_runners()
         self.is_new, self._module_id = True, ""
@@ -76,7 +73,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_module(self) -> None:
-        """Open the form of the open module."""
         page = await self._page()
         if not page._full:
             return
@@ -86,7 +82,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def new_group(self) -> None:
-        """Open an empty form for a group."""
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
@@ -96,7 +91,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_group(self) -> None:
-        """Open the form of the open group."""
         page = await self._page()
         row = next((row for row in page._groups if row["path"] == page.group["path"]), None)
         if row is None:
@@ -115,13 +109,11 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close the sheet; nothing is saved."""
         if not is_open:
             self.kind, self.errors = "", {}
 
     @rx.event
     def add_file(self, where: str) -> None:
-        """Add an empty row for a file."""
         rows = {"inline": self.inline, "extra": self.extra}.get(where)
         if rows is None or len(rows) >= MAX_ROWS:
             return
@@ -142,7 +134,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def save_module(self, form: dict[str, Any]) -> Any:
-        """Check the form and let the database take it."""
         if self.kind != "module":
             return None
         checked = check({**form, "source_kind": self.source_kind}, is_new=self.is_new)
@@ -173,7 +164,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def save_group(self, form: dict[str, Any]) -> Any:
-        """Check a group's form and let the database take it."""
         if self.kind != "group":
             return None
         args = self._check_group(texts(form))

@@ -9,8 +9,6 @@ from app.project.models import Row
 
 
 class Reader(TypedDict):
-    """A module that reads the outputs."""
-
     id: str
     path: str
     since: str

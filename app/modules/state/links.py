@@ -13,8 +13,6 @@ Call = Callable[[str], Awaitable[None]]
 
 
 class LinkedModules(AppState, mixin=True):
-    """The links of one module, of one kind."""
-
     revision: int = 0
     _module_id: str = ""
 

@@ -59,8 +59,6 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 
 
 class ModulesState(LivePage, rx.State):
-    """The page state of the modules page."""
-
     TOPICS: ClassVar[frozenset[str]] = RIGHTS | {
         "modules",
         "groups",
@@ -248,7 +246,6 @@ class ModulesState(LivePage, rx.State):
 
     @rx.event
     async def choose(self, key: str) -> list[Any] | None:
-        """Open a module, or open and fold a group."""
         self.tab = "Overview"
         kind, _, rest = key.partition(":")
         if kind == "group":
@@ -288,7 +285,6 @@ class ModulesState(LivePage, rx.State):
 
     @rx.event
     async def clear_search(self) -> None:
-        """Show the whole tree again; the browser has emptied the field."""
         self.search = ""
         await self._turn()
 
@@ -304,7 +300,6 @@ def _below_query(path: str) -> LiveQuery:
 
 
 def _runners_query(path: str) -> LiveQuery:
-    """Ask for the runners that serve a group."""
     return live_query("path_runners", ("workers", "worker_assignments"), path=path, pause_seconds=0.5)
 
 

@@ -50,7 +50,6 @@ class RepositoryState(OpenForm, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
-        """Save what was changed."""
         spec = read_form(self.repository, form)
         if not self.is_open or not self.repository["id"]:
             return None

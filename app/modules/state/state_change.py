@@ -18,8 +18,6 @@ EFFECTS = {
 
 
 class StateChangeState(AppState, rx.State):
-    """The dialog."""
-
     is_open: bool = False
     action: str = "move"
 
@@ -27,7 +25,6 @@ class StateChangeState(AppState, rx.State):
 
     @rx.var
     def effect(self) -> str:
-        """The effect of the chosen action."""
         return EFFECTS[self.action]
 
     @rx.event
@@ -37,7 +34,6 @@ class StateChangeState(AppState, rx.State):
 
     @rx.event
     async def submit(self, form: dict[str, Any]) -> Any:
-        """Queue the job and show it."""
         page, runs = await self.get_state(ModulesState), await self.get_state(RunState)
         if not self.is_open or not page.module["id"]:
             return None

@@ -60,8 +60,6 @@ class Evidence(TypedDict):
 
 
 class Bar(TypedDict):
-    """One job in the chart."""
-
     href: str
     style: str
     height: str
@@ -243,7 +241,6 @@ def _time(value: object) -> datetime | None:
 
 
 def spoken(seconds: float) -> str:
-    """Format a duration as people do."""
     if seconds < 9.95 and seconds % 1:
         return f"{seconds:.1f} s"
     whole = round(seconds)

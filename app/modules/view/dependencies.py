@@ -32,7 +32,6 @@ NONE: DependenciesView = {"producers": [], "consumers": [], "proposals": [], "ch
 
 
 def build(answer: Row, module_id: str) -> DependenciesView:
-    """Read the dependencies of one module."""
     edges = answer.get("dependencies") or []
     changed: list[str] = next(
         (row["changed_inputs"] for row in answer.get("modules") or [] if row["id"] == module_id), []

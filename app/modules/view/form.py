@@ -48,7 +48,6 @@ def empty_form(group_path: str) -> ModuleForm:
 
 
 def to_form(module: Row) -> ModuleForm:
-    """Return the form of a module."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "git")
     seconds = int(module.get("approval_timeout_seconds") or 86_400)
     fields = {

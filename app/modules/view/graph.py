@@ -33,8 +33,6 @@ class StepView(TypedDict):
 
 
 class GraphView(TypedDict):
-    """Everything that the page draws."""
-
     nodes: list[NodeView]
     steps: list[StepView]
     lines: str

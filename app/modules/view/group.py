@@ -22,8 +22,6 @@ class GroupRunner(TypedDict):
 
 
 class GroupModule(TypedDict):
-    """A module below a group."""
-
     path: str
     name: str
     status: str
@@ -48,7 +46,6 @@ def runner(row: Row, path: str) -> GroupRunner:
 
 
 def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
-    """List the modules below a group."""
     below = [row for row in rows if str(row["path"]).startswith(f"{path}/")]
     return [_module(row) for row in below[:MOST_MODULES]]
 

@@ -11,15 +11,11 @@ Row = Mapping[str, Any]
 
 
 class Pair(TypedDict):
-    """A label and its value."""
-
     label: str
     value: str
 
 
 class ModuleView(TypedDict):
-    """The facts of one module."""
-
     id: str
     name: str
     path: str
@@ -41,7 +37,6 @@ class ModuleView(TypedDict):
 
 
 def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
-    """Put a module's row into words."""
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
     return read(

@@ -56,7 +56,6 @@ def _role() -> rx.Component:
 
 
 def facts() -> rx.Component:
-    """The line of a runner's facts."""
     none = rx.el.span("none", class_name="mut")
     labels = rx.el.span(
         rx.foreach(State.labels, lambda label: tag(label, is_mono=True, key=label)), class_name="ry-row c6"
@@ -177,7 +176,6 @@ def _job(job: Any) -> rx.Component:
 
 
 def jobs() -> rx.Component:
-    """The newest jobs of this runner."""
     columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", "hide-w"), ("Duration", "r"), ("Started", "r"))
     rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
@@ -233,7 +231,6 @@ def runner_log() -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The panel of a runner's events."""
     return titled_panel(
         "Events", None, rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"})
     )

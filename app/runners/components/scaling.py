@@ -39,7 +39,6 @@ def _field(name: str, label: str, hint: str) -> rx.Component:
 
 
 def scaling_limits() -> rx.Component:
-    """Between which numbers it scales."""
     fields = [_field(*field) for field in FIELDS]
     save = small_button("Save", type="submit")
     form = rx.el.form(

@@ -24,8 +24,6 @@ OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "
 
 
 class RunnerActionState(AppState, rx.State):
-    """The confirmation that is open, if any."""
-
     kind: str = ""
     worker_id: str = ""
     worker_name: str = ""
@@ -156,7 +154,6 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Keep things as they are."""
         self._close()
 
     @rx.event
@@ -167,7 +164,6 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         doers = {
             "drain": self._drain,
             "disable": self._disable,
@@ -230,10 +226,8 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def enable(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Enable a disabled runner; nothing to confirm."""
         return await self._act("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
 
     @rx.event
     async def resume(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Resume a draining runner; nothing to confirm."""
         return await self._act("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")

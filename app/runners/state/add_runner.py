@@ -128,7 +128,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     async def register(self) -> Any:
-        """Register the runner and show its token once."""
         self._check_name()
         host = check_host({"labels": self.labels, "capacity": self.capacity})
         self.errors = host.errors
@@ -211,7 +210,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def keep_open(self) -> None:
-        """Stay in the sheet."""
         self.is_asking = False
 
     @rx.event

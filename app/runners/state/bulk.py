@@ -60,7 +60,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def select(self, worker_id: str, is_on: bool) -> None:
-        """Select a runner, or give it up."""
         known = {key for key, _, _ in await self._page()}
         if worker_id not in known:
             return
@@ -69,7 +68,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def select_page(self, is_on: bool) -> None:
-        """Select every runner of this page, or none of it."""
         here = [key for key, _, _ in await self._page()]
         others = [key for key in self.selected if key not in here]
         await self._choose([*others, *here] if is_on else others)
@@ -82,7 +80,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     def clear(self) -> None:
-        """Select nothing."""
         self._clear()
 
     def _clear(self) -> None:
@@ -92,18 +89,15 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     def ask(self, kind: str) -> None:
-        """Open the question of a change."""
         if kind in KINDS and (self.selected or self.is_all):
             self.kind, self.reason, self.label, self.refused = kind, "", "", []
 
     @rx.event
     def close(self) -> None:
-        """Keep the runners as they are."""
         self.kind, self.refused, self.is_busy = "", [], False
 
     @rx.event
     def set_label(self, text: str) -> None:
-        """Take the label to add."""
         self.label = text[:128].strip()
 
     @rx.event

@@ -11,8 +11,6 @@ from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accoun
 
 
 class RunnerEditState(OpenForm, rx.State):
-    """The form, open or not."""
-
     worker_id: str = ""
     # A runner is registered elsewhere; here it is only changed.
     is_new: bool = False
@@ -39,7 +37,6 @@ class RunnerEditState(OpenForm, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take what differs; the next claim follows it."""
         checked = check_runner(form, self.chosen)
         self.errors = checked.errors
         if checked.errors or not self.is_open:

@@ -48,7 +48,6 @@ class FirstStepsState(AppState, rx.State):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Check what is done when the page opens."""
         self.steps, self.is_shown = [], False
         return await self._check()
 

@@ -8,8 +8,6 @@ from app.frame.session import AppState, takes
 
 
 class RolloutState(AppState, rx.State):
-    """The confirmation before a rollout is aborted."""
-
     aborting: str = ""
 
     ask_abort = takes("aborting")
@@ -28,7 +26,6 @@ class RolloutState(AppState, rx.State):
 
     @rx.event
     def keep(self) -> None:
-        """Abort nothing."""
         self.aborting = ""
 
     @rx.event

@@ -54,8 +54,6 @@ def build_job(job: Row) -> RunnerJob:
 
 
 class RunnerState(LivePage, rx.State):
-    """The page state of a runner's page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "worker_instances"})
 
     row: RunnerRow = NOBODY
@@ -178,7 +176,6 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def set_assigning(self, is_open: bool) -> None:
-        """Open or close the choice of a path."""
         self.is_assigning, self.chosen_path = is_open, ""
         if is_open:
             mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
@@ -189,7 +186,6 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def assign(self) -> rx.event.EventSpec | None:
-        """Assign the runner to the chosen path."""
         if not self.chosen_path:
             return None
         said = await self._change(
@@ -200,14 +196,12 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def unassign(self, path: str) -> rx.event.EventSpec | None:
-        """Stop serving a path."""
         return await self._change(
             "unassign_worker", {"p_worker": self._id(), "p_path": path}, f"No longer serves {path}"
         )
 
     @rx.event
     def ask_revoke(self, token_id: str) -> None:
-        """Ask before a token is ended, with who is connected by it."""
         token = next((token for token in self.tokens if token["id"] == token_id), None)
         if token is None:
             return
@@ -216,7 +210,6 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     def keep_token(self) -> None:
-        """Keep the token."""
         self.revoking_id = ""
 
     @rx.event
@@ -230,14 +223,12 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def set_serves_all(self, is_on: bool) -> rx.event.EventSpec | None:
-        """Serve every module where nothing nearer does, or stop."""
         options = {"is_assigned_to_all_modules": is_on}
         said = "Serves all modules now" if is_on else "Serves only its assignments now"
         return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)
 
     @rx.event
     async def set_allows_many(self, is_on: bool) -> rx.event.EventSpec | None:
-        """Allow several instances of this runner, or only one."""
         options = {"allow_multiple_instances": is_on}
         said = "Several instances may connect" if is_on else "One instance may connect"
         return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)

@@ -58,8 +58,6 @@ def active_query(*, is_all: bool) -> LiveQuery:
 
 
 class RunnersState(LivePage, rx.State):
-    """The page state of the runners page."""
-
     TOPICS: ClassVar[frozenset[str]] = FLEET
 
     rows: list[RunnerRow] = []
@@ -197,25 +195,21 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def filter_by(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        """Show the runners of one status, also in the address."""
         if not isinstance(value, str) or value not in STATUSES:
             return None
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "status": value}))
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec:
-        """Show the runners whose name or label has this in it."""
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "search": str(text)[:100]}))
 
     @rx.event
     async def turn_names(self) -> rx.event.EventSpec:
-        """Turn the order of the names around."""
         sort = "-name" if self._chosen.sort == "name" else "name"
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "sort": sort}))
 
     @rx.event
     async def toggle(self, facet: str, value: str) -> rx.event.EventSpec | None:
-        """Choose a label, version, region or health, or give it up."""
         chosen = self._chosen.toggled(str(facet), str(value))
         return None if chosen == self._chosen else await self._choose(chosen)
 
@@ -226,19 +220,16 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def clear_search(self) -> rx.event.EventSpec:
-        """Show the whole fleet again; the browser has emptied the field."""
         return await self._choose(self._chosen.cleared())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show the next or the previous page."""
         last = max(0, self.match_count - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._turn()
 
     @rx.event
     async def fold(self, worker_id: str) -> None:
-        """Show or hide the instances of a runner."""
         if worker_id in self.instances:
             self.instances = {key: rows for key, rows in self.instances.items() if key != worker_id}
         else:
@@ -247,7 +238,6 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Add the waiting rows."""
         await self._again()
 
     @rx.event

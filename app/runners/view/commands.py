@@ -221,6 +221,5 @@ def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, 
 
 
 def commands(launch: Launch) -> dict[str, str]:
-    """Write every way's command."""
     makers = (shell, docker, compose, systemd, kubernetes)
     return {way: make(launch) for way, make in zip(WAYS, makers, strict=True)}

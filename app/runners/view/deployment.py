@@ -40,8 +40,6 @@ EXPECTED = {
 
 
 class DeployStep(TypedDict):
-    """A step with its state and its times."""
-
     title: str
     status: str
     started_at: str
@@ -74,7 +72,6 @@ def build_steps(job: Row) -> list[DeployStep]:
 
 
 def build_identity(row: Row) -> CloudIdentity:
-    """Read a cloud identity's row."""
     role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
     account = str(row.get("account_id") or "")
     check, said = check_words(row)

@@ -17,8 +17,6 @@ LOG_LINES = 30
 
 
 class InstanceDetail(TypedDict):
-    """An instance with its session."""
-
     id: str
     name: str
     host: str
@@ -32,8 +30,6 @@ class InstanceDetail(TypedDict):
 
 
 class Assignment(TypedDict):
-    """A path that a runner serves."""
-
     path: str
     kind: str
     icon: str
@@ -52,8 +48,6 @@ class TokenRow(TypedDict):
 
 
 class EventRow(TypedDict):
-    """Something that happened to a runner."""
-
     id: str
     name: str
     at: str

@@ -31,8 +31,6 @@ class AccountChoice(TypedDict):
 
 
 class RunnerForm(TypedDict):
-    """A runner as the form shows it."""
-
     name: str
     labels: str
     capacity: str
@@ -46,7 +44,6 @@ EMPTY: RunnerForm = read(RunnerForm, {}, capacity="1", account_id=NO_ACCOUNT)
 
 
 def read_runner(worker: Row) -> RunnerForm:
-    """Read a runner's row into the form."""
     return {
         "name": str(worker["name"]),
         "labels": " ".join(worker.get("labels") or []),

@@ -46,7 +46,6 @@ def since_of(job: Row) -> str:
 
 
 def active_row(job: Row) -> ActiveJob:
-    """Make the row of one job."""
     return read(
         ActiveJob,
         job,

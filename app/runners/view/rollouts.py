@@ -18,8 +18,6 @@ class Wave(TypedDict):
 
 
 class Rollout(TypedDict):
-    """A rollout that is under way."""
-
     id: str
     version: str
     is_paused: bool

@@ -259,7 +259,6 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
 
 
 def is_connected(instance: Row) -> bool:
-    """Return whether an instance is connected now."""
     return instance.get("status") != "OFFLINE"
 
 

@@ -14,8 +14,6 @@ RANGES = {"min": (0, MOST_TASKS), "max": (1, MOST_TASKS), "jobs_per_task": (1, 1
 
 
 class Limits(TypedDict):
-    """The limits as the form shows them."""
-
     min: str
     max: str
     jobs_per_task: str
@@ -23,8 +21,6 @@ class Limits(TypedDict):
 
 
 class Decision(TypedDict):
-    """One row of the ledger."""
-
     id: str
     at: str
     counts: str

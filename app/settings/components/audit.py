@@ -82,7 +82,6 @@ def _export(kind: str, label: str) -> rx.Component:
 
 
 def audit() -> rx.Component:
-    """The audit page."""
     clear, look = show_all(AuditState.clear), {"is_reached_by_keys": True, "style": {"--ry-row-h": "36px"}}
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
     pages = page_foot(AuditState, PAGE_SIZE, AuditState.total, words=("Newer", "Older"))

@@ -73,7 +73,6 @@ def _fields() -> list[rx.Component]:
 
 
 def job_identities() -> rx.Component:
-    """The page of the identities of jobs."""
     about = "Jobs sign in to a cloud with these: one token for each job and phase, no stored secret. The nearest one applies."
     text = "Attach one to a group, and its jobs sign in to the cloud without a stored key."
     gone = "Running jobs get no further token for it. The cloud still trusts Runyard: remove its policy there."

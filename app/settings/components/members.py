@@ -131,7 +131,6 @@ def _invite_dialog() -> rx.Component:
 
 
 def members() -> rx.Component:
-    """The members page."""
     gone = question(
         is_open=State.removing != "",
         title=State.removal["title"],

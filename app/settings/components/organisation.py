@@ -80,7 +80,6 @@ def _delete_panel() -> rx.Component:
 
 
 def organisation() -> rx.Component:
-    """The organisation's page."""
     state = OrganisationState
     facts = rx.el.div(
         rx.el.dl(

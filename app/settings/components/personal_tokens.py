@@ -57,7 +57,6 @@ def _shown() -> rx.Component:
 
 
 def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
-    """The panel with the list."""
     create = act_button(icon("plus"), "Create token", on_click=State.set_open(True), disabled=is_loading)
     words = "For the command line and scripts. A token can do what you can do, never more."
     table = rows_table("Personal tokens", COLUMNS, State.rows, lambda _row: {"data-testid": "personal-token"})
@@ -85,7 +84,6 @@ def _form() -> rx.Component:
 
 
 def token_dialogs() -> list[rx.Component]:
-    """Create a token; revoke one."""
     form = alert(
         "Create a personal token",
         "It acts as you, in every organisation of yours, until it expires or you revoke it.",

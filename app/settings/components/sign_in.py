@@ -201,7 +201,6 @@ def _group_dialog() -> rx.Component:
 
 
 def sign_in() -> rx.Component:
-    """The page."""
     more = rx.cond(State.has_provider, rx.fragment(_domains_panel(), _test_panel(), _teams_panel(), _rules_panel()))
     body = or_problem(State, "How people sign in", rx.el.div(_provider_panel(), more, class_name="ry-stack"))
     gone = removal(State, "Remove", "The provider signs nobody in with its addresses any more.", "Remove domain")

@@ -31,7 +31,6 @@ COLUMNS = (
 
 
 def teams_panel() -> rx.Component:
-    """The teams, and how many members each has."""
     text = "With one, several members get a role at a group or module together."
     none = empty("users", "No teams yet", text)
     waiting = MembersState.is_loading & (State.rows.length() == 0)

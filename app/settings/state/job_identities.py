@@ -16,8 +16,6 @@ NEW: JobIdentityView = build_view({"id": "", "name": "", "kind": "aws", "path": 
 
 
 class JobIdentitiesState(Items, rx.State):
-    """The table, and the form that is open."""
-
     EMPTY: ClassVar[JobIdentityView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs"})
     REMOVAL = Removal("detach_identity", "p_job_identity", "Identity detached")
@@ -70,7 +68,6 @@ class JobIdentitiesState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database attach the identity."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind)
         if self._is_refused(checked):

@@ -21,8 +21,6 @@ def _name(text: str) -> str:
 
 
 class OrganisationState(LivePage, rx.State):
-    """The content of the organisation's page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations", "modules"})
 
     ident: str = ""
@@ -73,7 +71,6 @@ class OrganisationState(LivePage, rx.State):
 
     @rx.event
     def ask_delete(self, is_asked: bool) -> None:
-        """Open the question, or close it."""
         self.is_deleting, self.typed = is_asked, ""
 
     @rx.event
@@ -88,7 +85,6 @@ class OrganisationState(LivePage, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the fields and let the database take them."""
         form, checked = texts(form), Checked()
         args: dict[str, Any] = {
             "p_org": await self._org_id(),

@@ -21,8 +21,6 @@ def _limit(row: Row) -> str:
 
 
 class TokenView(TypedDict):
-    """A token as the table shows it."""
-
     id: str
     name: str
     hint: str

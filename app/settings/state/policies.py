@@ -29,7 +29,6 @@ class PolicyView(TypedDict):
 
 
 def build_view(row: Row) -> PolicyView:
-    """Put a set into words."""
     place, source = row["path"] or "All modules", row["source"] or "Written here"
     return read(PolicyView, row, place=place, level_word=LEVELS[row["level"]], source=source, text="")
 
@@ -51,8 +50,6 @@ NEW: PolicyView = build_view({"id": "", "name": "", "path": "", "level": "adviso
 
 
 class PoliciesState(Items, rx.State):
-    """The table, and the form that is open."""
-
     EMPTY: ClassVar[PolicyView] = NEW
     REMOVAL = Removal("detach_policy", "p_policy", "Policy set detached")
 
@@ -85,7 +82,6 @@ class PoliciesState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database attach the set."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.level, has_text=not self.is_folder)
         if self._is_refused(checked):

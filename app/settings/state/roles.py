@@ -13,8 +13,6 @@ TICKED = "verb:"
 
 
 class RoleView(TypedDict):
-    """A role and what it may do."""
-
     id: str
     name: str
     about: str
@@ -40,8 +38,6 @@ def build_view(row: dict[str, Any]) -> RoleView:
 
 
 class RolesState(Items, rx.State):
-    """The table, and the form with a tick for each verb."""
-
     EMPTY: ClassVar[RoleView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"roles"})
     REMOVAL = Removal("delete_role", "p_name", "Deleted {}")

@@ -35,7 +35,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
     set_way = takes("way", SEGMENT, of=("oidc", "secret"))
 
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
         self.is_open, self.asking, self.shown_id = False, "", ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -58,7 +57,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     def drop_trust(self, key: str) -> None:
-        """Take an issuer out of the form."""
         self.trusts = [trust for trust in self.trusts if trust["key"] != key]
 
     @rx.event
@@ -91,19 +89,16 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     def ask(self, what: str, key: str) -> None:
-        """Ask before a secret is replaced or an account removed."""
         found = self._find(key)
         if what in ("rotate", "remove") and found is not None:
             self.asking, self.asking_id, self.asking_name = what, key, found["name"]
 
     @rx.event
     def keep(self) -> None:
-        """Keep things as they are."""
         self.asking = ""
 
     @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         asked, self.asking = self.asking, ""
         if not asked or self._find(self.asking_id) is None:
             return None
@@ -122,7 +117,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable an account."""
         if self._find(key) is None:
             return None
         args = {"p_account": key, "p_spec": {"is_disabled": not is_on}}

@@ -30,8 +30,6 @@ class DomainView(TypedDict):
 
 
 class TeamView(TypedDict):
-    """A team with the group that fills it."""
-
     id: str
     name: str
     claim: str
@@ -50,7 +48,6 @@ class Provider(TypedDict):
 
 
 def build_domains(rows: list[Row]) -> list[DomainView]:
-    """Show each domain."""
     return [
         read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=bool(row["proved_at"]),
              checked=row["checked_at"] or "")
@@ -69,8 +66,6 @@ def build_claims(mine: Row | None) -> list[PAIR]:
 
 
 class SignInState(Removing, OpenForm, LivePage, rx.State):
-    """The page of the organisation's owners."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"teams"})
     REMOVAL = Removal("remove_sign_in_domain", "p_domain", "Removed {}")
 
@@ -143,7 +138,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     async def check(self, domain: str) -> Any:
-        """Ask DNS for a domain's proof."""
         done = await self._invoke("sign-in", {"organization": await self._org_id(), "domain": domain})
         await self._again()
         if done["proved_at"]:
@@ -152,14 +146,12 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     def choose(self, key: str) -> None:
-        """Choose the group of a team."""
         found = next((team for team in self.teams if team["id"] == key), None)
         if found is not None:
             self.chosen, self.is_choosing = cast("TeamView", dict(found)), True
 
     @rx.event
     def close(self) -> None:
-        """Close that form."""
         self.is_choosing = False
 
     @rx.event
@@ -183,7 +175,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     async def save_rules(self, form: dict[str, Any]) -> Any:
-        """Save how people sign in."""
         hours = str(form.get("hours") or "")
         args = {
             "p_org": await self._org_id(),

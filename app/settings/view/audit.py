@@ -60,16 +60,12 @@ LONGEST = 160
 
 
 class Change(TypedDict):
-    """One field that was changed."""
-
     field: str
     old: str
     new: str
 
 
 class AuditRow(TypedDict):
-    """One act."""
-
     id: int
     at: str
     who: str
@@ -83,7 +79,6 @@ class AuditRow(TypedDict):
 
 
 def build(row: Row) -> AuditRow:
-    """Put an event into words."""
     detail = row.get("detail") if isinstance(row.get("detail"), Mapping) else {}
     return read(
         AuditRow,

@@ -18,8 +18,6 @@ _GROUP = re.compile(r"sg-[0-9a-f]{8,17}")
 
 
 class IdentityView(TypedDict):
-    """A cloud identity as the table shows it."""
-
     id: str
     name: str
     role: str
@@ -39,7 +37,6 @@ class IdentityView(TypedDict):
 
 
 def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> IdentityView:
-    """Read a cloud identity's row."""
     key, arn = str(row["id"]), str(row.get("role_arn") or "")
     regions = [str(region) for region in row.get("regions") or []]
     network = row.get("network") or {}
@@ -92,7 +89,6 @@ def trust_policy(external_id: str) -> str:
 
 
 def check_form(raw: object) -> Checked:
-    """Check a cloud identity's form."""
     form, checked = texts(raw), Checked()
     name, arn = form.get("name", "").strip(), form.get("role_arn", "").strip()
     regions = _list(form.get("regions", ""))

@@ -81,8 +81,6 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
 
 
 class Removal(TypedDict):
-    """The question before somebody loses access."""
-
     title: str
     text: str
     act: str

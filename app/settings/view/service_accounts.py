@@ -33,8 +33,6 @@ class TrustView(TypedDict):
 
 
 class AccountView(TypedDict):
-    """A service account as the table shows it."""
-
     id: str
     name: str
     client_id: str
@@ -50,7 +48,6 @@ class AccountView(TypedDict):
 
 
 def build_view(row: Row) -> AccountView:
-    """Read a service account's row."""
     trusts = row.get("trusts") or []
     return read(
         AccountView,

@@ -64,7 +64,6 @@ COLUMNS = (
 
 
 def connections_panel() -> rx.Component:
-    """The connected repositories."""
     text = "Connect a repository, and a push or a pull request plans the modules whose folders it changes."
     told = rx.cond(
         SessionState.can_admin,

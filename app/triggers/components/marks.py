@@ -65,7 +65,6 @@ def trigger_mark(status: rx.Var[str]) -> rx.Component:
 
 
 def delivery_mark(status: rx.Var[str]) -> rx.Component:
-    """The badge for the status of a message."""
     return _mark(status, DELIVERIES)
 
 

@@ -116,7 +116,6 @@ def _browser() -> rx.Component:
 
 
 def notification_panels() -> list[rx.Component]:
-    """Rules, deliveries, and this browser."""
     add = admin_button("Create rule", "plus", State.add)
     about = "Which events go where. Addresses and secrets can be replaced, never read."
     text = rx.cond(
@@ -163,7 +162,6 @@ def _fields() -> list[rx.Component]:
 
 
 def notification_dialogs() -> list[rx.Component]:
-    """The sheet, and the question before a rule is removed."""
     title = rx.cond(State.is_new, "Create rule", "Edit rule")
     about = "Sends a message when something happens."
     gone = "It stops sending, and its address is deleted. The log of deliveries stays."

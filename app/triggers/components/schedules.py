@@ -61,7 +61,6 @@ def _fields() -> list[rx.Component]:
 
 
 def schedule_dialogs() -> list[rx.Component]:
-    """The sheet, and the question before one is removed."""
     title = rx.cond(State.is_new, "Create schedule", "Edit schedule")
     return [
         form_sheet(

@@ -59,7 +59,6 @@ def _window() -> rx.Component:
 
 
 def updates_panel() -> rx.Component:
-    """The policy and its form."""
     modes = rx.el.div(
         *[_mode(*each) for each in MODES],
         role="radiogroup",

@@ -79,7 +79,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     async def show_only(self, key: str) -> None:
-        """Show the deliveries of one repository, or of all."""
         self.only, self.before, self.unfolded = key if self._find(key) else EVERY, [], ""
         await self._again()
 
@@ -163,7 +162,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     async def poll_now(self, key: str) -> rx.event.EventSpec | None:
-        """Read a repository on a runner now."""
         if self._find(key) is None:
             return None
         job = await self._rpc("poll_repository", {"p_connection": key})

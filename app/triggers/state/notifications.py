@@ -39,8 +39,6 @@ class BadAddress(AppError):
 
 
 class NotificationsState(Items, LogPages, rx.State):
-    """Two tables and a form."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
     EMPTY: ClassVar[RuleView] = NEW
     REMOVAL = Removal("remove_notification_rule", "p_rule", "Rule removed")
@@ -83,7 +81,6 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     def browser_turned(self, answer: str) -> rx.event.EventSpec | None:
-        """Show the result of turning them on or off."""
         if answer not in BROWSER_WORDS:
             return None
         self.is_browser_on = answer == "on"
@@ -93,7 +90,6 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     async def set_status(self, value: str) -> None:
-        """Show deliveries of one status."""
         self.status, self.before = value, []
         await self._again()
 
@@ -103,13 +99,11 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     def set_event(self, key: str, is_on: bool) -> None:
-        """Choose an event, or not."""
         chosen = {*self.events, key} if is_on else {*self.events} - {key}
         self.events = [each for each in EVENTS if each in chosen]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Seal the address, and store the rule."""
         checked = check_form(form, self.channel, self.events, is_new=self.is_new)
         if self._is_refused(checked):
             return None
@@ -142,16 +136,13 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable a rule."""
         args = {"p_rule": key, "p_spec": {"is_on": is_on}}
         return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Send a test; the log shows the result."""
         return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
 
     @rx.event
     async def again(self, key: str) -> rx.event.EventSpec | None:
-        """Send a message again."""
         return await self._act("redeliver", {"p_delivery": int(key)}, "Queued") if key.isdigit() else None

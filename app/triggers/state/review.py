@@ -48,7 +48,6 @@ class ReviewState(LivePage, rx.State):
 
     @rx.event
     def choose(self, module: str, is_on: bool) -> None:
-        """Choose the job of a module, or no longer."""
         others = [each for each in self.chosen if each != module]
         self.chosen = [*others, module] if is_on and module in open_ids(self.review) else others
 

@@ -90,7 +90,6 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def choose_only(self, value: str | list[str]) -> rx.event.EventSpec:
-        """Show triggers of one kind."""
         self.only, self.page_number = value if isinstance(value, str) and value in triggers.KINDS else "any", 0
         return await self._turn()
 
@@ -102,7 +101,6 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def turn_page(self, step: int) -> rx.event.EventSpec:
-        """Turn to other triggers."""
         last = max(0, (self.total - 1) // PAGE_SIZE)
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         return await self._turn()
@@ -125,12 +123,10 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def add(self, path: str = "") -> None:
-        """Open an empty form, for a path where one is named."""
         await self._open_form({**EMPTY, "path": path}, is_new=True)
 
     @rx.event
     async def edit(self, key: str) -> None:
-        """Open the form of a schedule."""
         found = self._find(key)
         if found is not None and found["kind"] == "schedule":
             await self._open_form(found, is_new=False)
@@ -151,13 +147,11 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def set_zone(self, text: str) -> None:
-        """Read the times in another zone."""
         self.zone = text[:100]
         await self._preview()
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take it."""
         whole = {**form, "type": self.operation, "cron": self.cron, "zone": self.zone}
         checked = check_form(whole)
         if self._is_refused(checked):
@@ -172,12 +166,10 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable a schedule."""
         return await self._act("update_schedule", {"p_schedule": key, "p_spec": {"is_on": is_on}}, "")
 
     @rx.event
     async def run_now(self, key: str) -> rx.event.EventSpec | None:
-        """Run a schedule now."""
         return await self._act("run_schedule", {"p_schedule": key}, "Started")
 
 

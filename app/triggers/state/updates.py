@@ -12,8 +12,6 @@ from app.triggers.view.updates import DAYS, check_form, hint_of
 
 
 class UpdatesState(LivePage, rx.State):
-    """The versions, the policy, and the form that changes it."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"update_policies", "rollouts", "worker_releases", "facets"})
 
     rows: list[ReleaseRow] = []
@@ -43,13 +41,11 @@ class UpdatesState(LivePage, rx.State):
 
     @rx.event
     def set_day(self, day: str, is_on: bool) -> None:
-        """Choose a day on which a window begins."""
         chosen = {*self.days, day} if is_on else {*self.days} - {day}
         self.days = [each for each in DAYS if each in chosen]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take it."""
         checked = check_form(form, self.mode, self.days)
         self.errors = checked.errors
         if checked.errors:

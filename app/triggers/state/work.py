@@ -20,8 +20,6 @@ log = structlog.get_logger(__name__)
 
 
 class WorkState(AppState, rx.State):
-    """The sets and schedules of one path."""
-
     path: str = ""
     sets: list[SetView] = []
     schedules: list[ScheduleView] = []
@@ -91,17 +89,14 @@ class WorkState(AppState, rx.State):
 
     @rx.event
     def ask(self, kind: str) -> None:
-        """Ask before all modules are applied or destroyed."""
         self.asking, self.typed = kind if kind in ("APPLY", "DESTROY") else "", ""
 
     @rx.event
     async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:
-        """Cancel what waits of a set."""
         return await self._change("cancel_set", {"p_set": key})
 
     @rx.event
     async def retry(self, key: str) -> list[Any] | rx.event.EventSpec | None:
-        """Retry what failed of a set."""
         return await self._change("retry_set", {"p_set": key})
 
     async def _change(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:

@@ -17,8 +17,6 @@ MODES = {
 
 
 class ChangedModule(TypedDict):
-    """A module of the change."""
-
     path: str
     result: str
     state: str
@@ -30,8 +28,6 @@ class ChangedModule(TypedDict):
 
 
 class ChangeEvent(TypedDict):
-    """An event or a report of the change."""
-
     key: str
     at: str
     words: str
@@ -39,8 +35,6 @@ class ChangeEvent(TypedDict):
 
 
 class ChangeView(TypedDict):
-    """The content of a change's page."""
-
     title: str
     state: str
     description: str
@@ -106,7 +100,6 @@ def _acts(rows: list[Row], *, is_open: bool, is_fork: bool) -> dict[str, Any]:
 
 
 def reviewable(answer: Row) -> list[int]:
-    """Return the plans of a pull request that have something to review."""
     return [int(row["job_id"]) for row in answer.get("rows") or [] if _is_planned(row)]
 
 

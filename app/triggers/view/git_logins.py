@@ -20,8 +20,6 @@ class LoginView(TypedDict):
 
 
 class MemberChoice(TypedDict):
-    """A member to link a login to."""
-
     id: str
     name: str
 

@@ -23,8 +23,6 @@ MIN_SECRET = 8
 
 
 class RuleView(TypedDict):
-    """A rule as the table shows it."""
-
     id: str
     name: str
     events: str
@@ -39,8 +37,6 @@ class RuleView(TypedDict):
 
 
 class DeliveryView(TypedDict):
-    """A delivery as the log shows it."""
-
     id: str
     at: str
     title: str
@@ -51,7 +47,6 @@ class DeliveryView(TypedDict):
 
 
 def build_rule(row: Row) -> RuleView:
-    """Read a rule's row."""
     channel, keys = row.get("channel") or "webhook", row.get("events") or []
     words = CHANNELS.get(channel, channel)
     return read(

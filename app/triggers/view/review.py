@@ -13,8 +13,6 @@ PREVIEW = "Preview with planned values. It is planned again after they are appli
 
 
 class ReviewRow(TypedDict):
-    """One module of the set."""
-
     id: str
     path: str
     number: str
@@ -35,8 +33,6 @@ class StepView(TypedDict):
 
 
 class ReviewView(TypedDict):
-    """Everything that the page shows."""
-
     title: str
     line: str
     path: str
@@ -48,7 +44,6 @@ NOTHING: ReviewView = {"title": "", "line": "", "path": "", "is_plan": True, "st
 
 
 def build(answer: Row) -> ReviewView:
-    """Read the answer of set_review."""
     rows = answer.get("rows") or []
     steps = [(step, [_row(row) for row in found]) for step, found in groupby(rows, key=lambda row: int(row["step"]))]
     return {

@@ -13,8 +13,6 @@ KINDS = {"hourly": "0 * * * *", "daily": "0 2 * * *", "weekly": "0 6 * * 1"}
 
 
 class ScheduleView(TypedDict):
-    """A schedule as tables and lists show it."""
-
     id: str
     name: str
     type: str
@@ -32,7 +30,6 @@ class ScheduleView(TypedDict):
 
 
 def build_view(row: Row) -> ScheduleView:
-    """Read a schedule's row."""
     path = str(row.get("path") or "")
     run = row.get("last_run") or {}
     is_on = row.get("is_on", True)

@@ -34,8 +34,6 @@ class KeyView(TypedDict):
 
 
 class SetView(TypedDict):
-    """A set of jobs."""
-
     id: str
     title: str
     line: str

@@ -37,7 +37,6 @@ class TriggerView(ScheduleView):
 
 
 def build_view(row: Row) -> TriggerView:
-    """Read a row of list_triggers."""
     return _schedule(row) if row.get("kind") == "schedule" else _git(row)
 
 

@@ -22,7 +22,6 @@ def hint_of(row: Row) -> str:
 
 
 def check_form(raw: object, mode: str, days: list[str]) -> Checked:
-    """Check the policy's form."""
     form, checked = texts(raw), Checked()
     checked.spec = {"mode": mode}
     if mode != "WINDOW":

@@ -89,13 +89,11 @@ class VariablesState(Items, rx.State):
 
     @rx.event
     def set_reference(self, value: bool) -> None:
-        """Choose whether the value is an address that the runner reads."""
         self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
         self.is_sealed = self.is_sealed and not self.is_reference
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database set the variable."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
         if self.is_sealed:
@@ -123,5 +121,4 @@ class VariablesState(Items, rx.State):
 
     @rx.event
     def close_users(self) -> None:
-        """Close what `show_users` opened."""
         self.users_of = ""

@@ -1,12 +1,10 @@
 """The root modules of a reading, and how the state of each came, in words."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local", "pg": "PostgreSQL",
             "cloud": "HCP workspace", "remote": "HCP workspace"}  # fmt: skip
 RUNNING = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")

@@ -1,12 +1,12 @@
 """Charts as paths and labels: lines in a picture that is stretched, text beside it that is not."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from app.ui.reader import Row
 from app.ui.words import wait_unit
 
-Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 5
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

@@ -1,15 +1,15 @@
 """The figures page from what fleet_figures answers."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
+from app.ui.reader import Row
 from app.ui.words import queue_wait
 
-Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
 BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
 

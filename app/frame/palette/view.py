@@ -1,12 +1,12 @@
 """The palette's lines for a typed text: commands, the answers of the lists, and the actions that lead somewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TypedDict
 from urllib.parse import quote
 
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
-Row = Mapping[str, Any]
 # Typed first, it leaves only actions.
 ACTIONS_ONLY = ">"
 FEW = 4

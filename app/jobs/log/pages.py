@@ -1,11 +1,11 @@
 """Chunks of a log as the browser asks for them: an index without text, and pages of parsed lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from app.jobs.log.sgr import Line, Parser, strip
+from app.ui.reader import Row
 
-Row = Mapping[str, Any]
 Encoded = str | list[str]
 
 _CUT_STYLE = "a-cut"

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from app.ui.reader import Row
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 LEVELS = {"advisory": "Advisory", "overridable": "Overridable", "mandatory": "Mandatory"}
 _ICONS = {"passed": "circle-check", "warned": "triangle-alert", "failed": "circle-x", "error": "circle-x"}
 _BAD = ("failed", "error")

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.jobs.view.words import size
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 class KeptState(TypedDict):

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.jobs.view.words import is_done
+from app.ui.reader import Row
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 ACTIONS = {
     "create": ("+", "p-c", "create"),

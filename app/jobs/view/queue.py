@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from app.jobs.view.detail import source
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 
 class ApprovalView(TypedDict):

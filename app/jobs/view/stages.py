@@ -1,13 +1,13 @@
 """The stages of a run, plan, review and apply, each with how far it got."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from app.jobs.view import words
 from app.jobs.view.detail import lost_at
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
-Row = Mapping[str, Any]
 NO_RUN = "NOT_STARTED"
 # The events that end a review, the first that is found decides; without words, those of the approvals.
 DECISIONS = {

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.jobs.view.words import size
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 MAX_VERSIONS = 20
 

@@ -6,12 +6,11 @@ Times leave here as milliseconds, and an open bar as one without an end, so that
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from app.jobs.view.words import FINISHED, PHASE_WORDS
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS
 
-Row = Mapping[str, Any]
 _LOST = {"NEEDS_ATTENTION": "NEEDS_ATTENTION", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}
 _AHEAD = ("QUEUED", "CLAIMED", "PROCESSING")
 _BEFORE = (("prepare", "Prepare"), ("fetch", "Fetch source"), ("inputs", "Write inputs and extra files"))

@@ -1,9 +1,6 @@
 """The words of jobs: types, steps, sizes and the reason beside a status."""
 
-from collections.abc import Mapping
-from typing import Any
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 PHASE_WORDS = {
     "PREPARE": "Prepare",

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from statistics import median
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS, count
-
-Row = Mapping[str, Any]
 
 FEW_TYPES = 6
 FEW_RESOURCES = 8

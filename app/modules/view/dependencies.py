@@ -1,9 +1,9 @@
 """The dependencies of a module in both directions, from the answer of list_dependencies."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
+
 CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
 
 

@@ -1,12 +1,10 @@
 """A group's page: who serves it in which order, and how its modules are."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from app.modules.view.tree import result
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 MOST_MODULES = 200
 

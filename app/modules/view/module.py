@@ -1,13 +1,11 @@
 """A module in words: facts, source and the runner that would take its jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 
 class Pair(TypedDict):

@@ -1,12 +1,11 @@
 """Deploying a cloud-hosted runner: with which identity, and the job's steps as the sheet follows them."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.rows import versions
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
 SIZES = {
     "1 vCPU, 2 GB": {"cpu": 1024, "memory": 2048, "capacity": 1},

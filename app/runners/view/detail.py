@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count, duration, parse_time
 
-Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)
 TICKS = 96
 LOG_LINES = 30

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import TYPE_WORDS
 
-Row = Mapping[str, Any]
 # A select needs a value for "none of them".
 # Where "Run a test plan" puts its temporary module.
 TEST_GROUP, TEST_MODULE = "runyard", "runner-test"

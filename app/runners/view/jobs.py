@@ -1,11 +1,10 @@
 """The rows of the active jobs table."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 
 

@@ -1,12 +1,9 @@
 """A rollout as the runners page shows it: which wave, how many are done, and why it stands still."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 
 class Wave(TypedDict):

@@ -1,13 +1,12 @@
 """The rows of the runners table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.events import say_reason
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import capitalised, count, duration
 
-Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"
 

@@ -1,13 +1,12 @@
 """The scaling of a cloud-hosted runner: its limits as a form, and the decisions with their reasons."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import capitalised
 
-Row = Mapping[str, Any]
 MOST_TASKS = 100
 # Label and the range that makes sense, by the form's field.
 RANGES = {"min": (0, MOST_TASKS), "max": (1, MOST_TASKS), "jobs_per_task": (1, 100), "idle_seconds": (30, 86_400)}

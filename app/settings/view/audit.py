@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
 _ACTOR = re.compile(r"[^\w.@+ -]")
 

@@ -7,9 +7,7 @@ from typing import Any, TypedDict
 
 from app.runners.view.deployment import check_words
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 _ARN = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+){1,2}-\d")

@@ -1,13 +1,11 @@
 """Members, and those who are invited."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 ROLES = ("owner", "admin", "operator", "viewer", "guest")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")

@@ -11,9 +11,7 @@ from app.settings.view.trusts import PLATFORMS
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
 

@@ -1,12 +1,10 @@
 """One change: what a commit or a pull request led to."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 PROVIDERS = {"github": "GitHub", "gitlab": "GitLab", "gitea": "Gitea"}
 MODES = {
     "after_merge": "After the merge. The merge commit is planned; if it changes the same as reviewed here, the review counts.",

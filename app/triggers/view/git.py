@@ -3,15 +3,13 @@
 import base64
 import re
 import secrets
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 PROVIDERS = {
     "github": "GitHub",
     "gitlab": "GitLab",

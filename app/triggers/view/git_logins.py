@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
+
 ME = "me"
 
 

@@ -1,12 +1,10 @@
 """Notification rules and deliveries: rows, words and the form."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 EVENTS = {
     "job.awaiting_approval": "Approval requested",
     "job.failed": "Job failed",

@@ -1,13 +1,11 @@
 """The jobs of a set by the steps of their order: what each plan changes, and what can be decided."""
 
-from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.triggers.view.sets import TITLES
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 DECISIONS = {"apply": "Can be applied", "approve": "Waits for approval"}
 PREVIEW = "Preview with planned values. It is planned again after they are applied, and is never applied itself."
 

@@ -1,12 +1,10 @@
 """Schedules: the row of a table, and the form."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
 # The choices that the segmented control offers before somebody writes cron themselves.
 KINDS = {"hourly": "0 * * * *", "daily": "0 2 * * *", "weekly": "0 6 * * 1"}

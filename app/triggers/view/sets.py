@@ -1,11 +1,9 @@
 """A set of jobs as one thing: its line, its bar, and what failed."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 TITLES = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy"}
 MINUTE = 60
 COLOURS = {

@@ -1,15 +1,13 @@
 """Triggers: pushes, pull requests and schedules as rows of one table."""
 
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from app.triggers.view.git import change_href
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
+from app.ui.reader import Row
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 KINDS = {"any": "All", "push": "Pushes", "pull_request": "Pull requests", "schedule": "Schedules"}
 APPLY_MODES = {
     "after_merge": "After the merge",

@@ -1,15 +1,13 @@
 """Variables in words: the value, where it comes from, what it hides; and the form that sets one."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment", "file": "File"}
 # A longer value is shown by its beginning.
 MOST_SHOWN = 120

@@ -80,15 +80,9 @@ def brought_rows(roots: list[Row]) -> list[BroughtRow]:
 def _brought(root: Row) -> BroughtRow:
     plan: Row = root.get("plan") or {}
     verdict, color, why = _verdict(root, plan)
-    return {
-        "id": str(root["module_id"]),
-        "path": str(root["path"]),
-        "state": _state(plan.get("brought") or {}, str(root.get("backend") or "")),
-        "verdict": verdict,
-        "color": color,
-        "why": why,
-        "number": int(plan.get("number") or 0),
-    }
+    state = _state(plan.get("brought") or {}, str(root.get("backend") or ""))
+    made = {"state": state, "verdict": verdict, "color": color, "why": why, "number": plan.get("number")}
+    return read(BroughtRow, root, id=root["module_id"], **made)
 
 
 def _state(brought: Row, backend: str) -> str:

@@ -7,6 +7,7 @@ import reflex as rx
 
 from app.frame.session import AppState, takes
 from app.project.models import Filter, Query
+from app.ui.reader import read
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {
@@ -69,13 +70,7 @@ class RunState(AppState, rx.State):
         page = await self._select("modules", query)
         self.total = max(self.total, page.total)
         self.modules = [
-            {
-                "id": str(row["id"]),
-                "path": str(row["path"]),
-                "name": str(row["name"]),
-                "approvals": int(row.get("approvals_required") or 0),
-                "is_auto": bool(row.get("auto_apply")),
-            }
+            read(ModuleChoice, row, approvals=row.get("approvals_required"), is_auto=row.get("auto_apply"))
             for row in page.rows
         ]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from app.jobs.view.words import is_done
-from app.ui.reader import Row
+from app.ui.reader import Row, read
 from app.ui.words import count
 
 ACTIONS = {
@@ -122,15 +122,16 @@ def _attribute(row: Row) -> Attribute:
     symbol, style = {"add": ("+", "p-c"), "remove": ("−", "p-d")}.get(kind, ("~", "p-u"))
     hidden = "(sensitive)" if row.get("is_sensitive") else ""
     new_note = "(known after apply)" if row.get("is_unknown") else f"{hidden}, changed" if hidden else ""
-    return Attribute(
-        path=str(row.get("path") or ""),
+    return read(
+        Attribute,
+        row,
         symbol=symbol,
         style=style,
-        old=str(row.get("before") or ""),
-        new=str(row.get("after") or ""),
+        old=row.get("before") or "",
+        new=row.get("after") or "",
         old_note="not set" if kind == "add" else hidden,
         new_note="not set" if kind == "remove" else new_note,
-        is_forcing=bool(row.get("forces_replacement")),
+        is_forcing=row.get("forces_replacement"),
     )
 
 

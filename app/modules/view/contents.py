@@ -8,7 +8,7 @@ from statistics import median
 from typing import TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
-from app.ui.reader import Row
+from app.ui.reader import Row, read
 from app.ui.words import STATUS_WORDS, count
 
 FEW_TYPES = 6
@@ -162,20 +162,17 @@ def lock(answer: object, own: Row | None) -> LockView:
     found = answer if isinstance(answer, Mapping) else {}
     colour, words = VERDICTS.get(str(found.get("verdict")), ("", ""))
     held = own or {}
-    return LockView(
-        is_held=bool(found.get("is_locked")),
-        verdict=str(found.get("verdict") or ""),
+    return read(
+        LockView,
+        found,
+        is_held=found.get("is_locked"),
         colour=colour,
         words=words,
-        evidence=tuple(_evidence(row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
-        by=str(held.get("user_label") or ""),
-        reason=str(held.get("reason") or ""),
-        since=str(held.get("created_at") or ""),
+        evidence=(read(Evidence, row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
+        by=held.get("user_label"),
+        reason=held.get("reason"),
+        since=held.get("created_at"),
     )
-
-
-def _evidence(row: Row) -> Evidence:
-    return {"weighs": str(row.get("weighs")), "text": str(row.get("text")), "at": str(row.get("at") or "")}
 
 
 def files(module: Row) -> list[SourceFile]:

@@ -113,13 +113,7 @@ class LogLine(TypedDict):
 def build_log(instances: Iterable[Row]) -> list[LogLine]:
     """List the newest problems of all processes, the newest first."""
     lines = [
-        LogLine(
-            key=f"{row['id']}-{place}",
-            at=str(line.get("at") or ""),
-            instance=str(row["name"]),
-            level=str(line.get("level") or ""),
-            text=str(line.get("text") or ""),
-        )
+        read(LogLine, line, key=f"{row['id']}-{place}", instance=row["name"])
         for row in instances
         for place, line in enumerate(_lines(row))
     ]

@@ -43,15 +43,16 @@ EMPTY: RunnerForm = read(RunnerForm, {}, capacity="1", account_id=NO_ACCOUNT)
 
 
 def read_runner(worker: Row) -> RunnerForm:
-    return {
-        "name": str(worker["name"]),
-        "labels": " ".join(worker.get("labels") or []),
-        "capacity": str(worker.get("capacity") or 1),
-        "account_id": str(worker.get("service_account_id") or NO_ACCOUNT),
-        "allows_many": bool(worker.get("allow_multiple_instances")),
-        "types": [str(item) for item in worker.get("accepted_job_types") or TYPE_WORDS],
-        "is_cloud": worker.get("type") == "cloud-hosted",
-    }
+    return read(
+        RunnerForm,
+        worker,
+        labels=" ".join(worker.get("labels") or []),
+        capacity=worker.get("capacity") or 1,
+        account_id=worker.get("service_account_id") or NO_ACCOUNT,
+        allows_many=worker.get("allow_multiple_instances"),
+        types=worker.get("accepted_job_types") or TYPE_WORDS,
+        is_cloud=worker.get("type") == "cloud-hosted",
+    )
 
 
 def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:

@@ -77,13 +77,7 @@ class Counts(TypedDict):
 
 def read_counts(counts: Mapping[str, int]) -> Counts:
     """Read the counts by status of a list, or of the overview."""
-    by_status = {status: int(counts.get(status) or 0) for status in ("ONLINE", "DRAINING", "OFFLINE")}
-    return {
-        "all": sum(by_status.values()),
-        "ONLINE": by_status["ONLINE"],
-        "DRAINING": by_status["DRAINING"],
-        "OFFLINE": by_status["OFFLINE"],
-    }
+    return read(Counts, counts, all=sum(counts.get(status) or 0 for status in ("ONLINE", "DRAINING", "OFFLINE")))
 
 
 def is_starting(worker: Row) -> bool:
@@ -278,8 +272,4 @@ def read_pulses(listed: Row) -> dict[str, Pulse]:
 
 def _pulse(row: Row, is_there: bool) -> Pulse:
     """Read one; nobody can use the slots of a runner that is not there."""
-    return {
-        "at": str(row.get("at") or ""),
-        "used": int(row.get("used") or 0) if is_there else 0,
-        "capacity": int(row.get("capacity") or 0) if is_there else 0,
-    }
+    return read(Pulse, row if is_there else {"at": row.get("at")})

@@ -30,13 +30,8 @@ class Decision(TypedDict):
 
 def read_limits(worker: Row) -> Limits:
     """Read a runner's limits, with the defaults that the database would use."""
-    scaling = worker.get("scaling") or {}
-    return {
-        "min": str(scaling.get("min", 0)),
-        "max": str(scaling.get("max", 1)),
-        "jobs_per_task": str(scaling.get("jobs_per_task", worker.get("capacity") or 1)),
-        "idle_seconds": str(scaling.get("idle_seconds", 300)),
-    }
+    usual = {"min": 0, "max": 1, "jobs_per_task": worker.get("capacity") or 1, "idle_seconds": 300}
+    return read(Limits, {**usual, **(worker.get("scaling") or {})})
 
 
 def check_limits(raw: object) -> Checked:

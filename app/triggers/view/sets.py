@@ -126,9 +126,5 @@ def _foot(row: Row) -> str:
 
 def _failure(one: Row) -> FailureView:
     job = str(one.get("job_number") or "")
-    return {
-        "job": f"#{job}" if job else "–",
-        "href": f"/dashboard/jobs/{job}" if job else "",
-        "path": str(one.get("module_path") or ""),
-        "message": str(one.get("message") or ""),
-    }
+    href = f"/dashboard/jobs/{job}" if job else ""
+    return read(FailureView, one, job=f"#{job}" if job else "–", href=href, path=one.get("module_path"))

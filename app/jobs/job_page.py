@@ -62,10 +62,7 @@ def _timeline() -> rx.Component:
         class_name="ry-tl1",
     )
     return rx.el.section(
-        head,
-        rx.cond(JobState.is_line_open, timeline(JobState.line)),
-        class_name="ry-panel",
-        aria_label="Timeline",
+        head, rx.cond(JobState.is_line_open, timeline(JobState.line)), class_name="ry-panel", aria_label="Timeline"
     )
 
 
@@ -87,11 +84,7 @@ def _log() -> rx.Component:
 
 
 def _why(on_enable: Enable) -> rx.Component:
-    panel = rx.cond(
-        SessionState.can_admin,
-        why_panel(JobState.why, on_enable),
-        why_panel(JobState.why),
-    )
+    panel = rx.cond(SessionState.can_admin, why_panel(JobState.why, on_enable), why_panel(JobState.why))
     return rx.cond(JobState.why.is_known & View["is_waiting"], panel)
 
 

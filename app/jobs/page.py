@@ -77,10 +77,7 @@ def _chips() -> rx.Component:
     """Name the runner whose jobs these are, when the address does; a runner is found by the search as well."""
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
-    return rx.fragment(
-        rx.cond(JobsState.runner_name != "", runner),
-        rx.cond(JobsState.changed != "any", changed),
-    )
+    return rx.fragment(rx.cond(JobsState.runner_name != "", runner), rx.cond(JobsState.changed != "any", changed))
 
 
 def _csv() -> rx.Component:
@@ -158,11 +155,7 @@ def _panel() -> rx.Component:
     foot = page_foot(JobsState, PAGE_SIZE, JobsState.total, fresh)
     has_table = JobsState.is_loading | (JobsState.rows.length() > 0)
     return rx.el.section(
-        rx.cond(
-            JobsState.problem != "",
-            problem,
-            rx.cond(has_table, rx.fragment(_table(), foot), _nothing()),
-        ),
+        rx.cond(JobsState.problem != "", problem, rx.cond(has_table, rx.fragment(_table(), foot), _nothing())),
         class_name="ry-panel",
         aria_label="Jobs of " + SessionState.org_name,
     )

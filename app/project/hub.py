@@ -151,11 +151,7 @@ class TabHub:
         # A socket joins a topic once, as one member: feeds of parts of an organisation have sockets of their own.
         realtime = self._realtime if room == org_id else self._realtime.another()
         feed = OrgFeed(
-            store,
-            self.authorized,
-            realtime,
-            lambda: self.member(room),
-            lambda topic: self._is_wanted(room, topic),
+            store, self.authorized, realtime, lambda: self.member(room), lambda topic: self._is_wanted(room, topic)
         )
         store.listen(lambda table, row_id: self._note(room, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{room}")

@@ -8,6 +8,7 @@ from app.project.token_limits import EVERYTHING, LIMITS
 from app.sign_in.device_state import DeviceState
 from app.ui.button import act_button, plain_button
 from app.ui.choice import choice
+from app.ui.form.elements import labelled
 
 State = DeviceState
 
@@ -49,7 +50,7 @@ def _line(label: str, value: rx.Var[str]) -> rx.Component:
 
 def _limit() -> rx.Component:
     limit = choice("May", LIMITS, default_value=EVERYTHING, on_change=State.set_role)
-    return rx.el.div(rx.el.span("May", class_name="ry-lab"), limit, class_name="ry-f")
+    return labelled("May", limit)
 
 
 def _decide() -> rx.Component:

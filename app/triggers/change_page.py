@@ -13,7 +13,7 @@ from app.triggers.view.change import ChangedModule, ChangeEvent
 from app.ui.elements import clock_seconds, since
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link, page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Column, rows_table
 
@@ -72,9 +72,7 @@ def _module(row: rx.Var[ChangedModule]) -> rx.Component:
 
 def _job(row: rx.Var[ChangedModule]) -> rx.Component:
     number = row["job"].to_string()
-    return rx.cond(
-        row["job"].to(int) > 0, page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
-    )
+    return rx.cond(row["job"].to(int) > 0, number_link(number))
 
 
 COLUMNS = (

@@ -15,9 +15,7 @@ def _found(found: rx.Var[Found]) -> rx.Component:
     return rx.el.li(
         rx.el.b(found.resource, class_name="ry-mono ry-breaks"),
         rx.el.span(
-            found.text,
-            rx.cond(found.hint != "", rx.el.small(found.hint, class_name="mut")),
-            class_name="ry-breaks",
+            found.text, rx.cond(found.hint != "", rx.el.small(found.hint, class_name="mut")), class_name="ry-breaks"
         ),
         rx.el.span(found.rule, class_name="ry-mono mut"),
     )

@@ -14,7 +14,7 @@ from app.ui.button import plain_button
 from app.ui.choice import dropdown
 from app.ui.elements import ago, clock_seconds, since
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link, page_link
 
 View = JobState.view
 
@@ -198,18 +198,13 @@ def _lease() -> rx.Component:
 def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
     custom = {"data-testid": key}
-    link = page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", custom_attrs=custom)
+    link = number_link(number, custom_attrs=custom)
     return _maybe(View[key].to(int) > 0, _fact(label, link))
 
 
 def _checked_by() -> rx.Component:
     number = JobState.checked_by.to_string()
-    return page_link(
-        "#" + number,
-        href="/dashboard/jobs/" + number,
-        class_name="ry-a num",
-        custom_attrs={"data-testid": "checked-by"},
-    )
+    return number_link(number, custom_attrs={"data-testid": "checked-by"})
 
 
 def _git_facts() -> rx.Component:

@@ -33,11 +33,7 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
     return rx.el.li(
         icon("file-json", class_name="mut"),
         rx.el.div(rx.el.span(kept["title"]), about, class_name="grow"),
-        rx.cond(
-            kept["is_open"],
-            rx.cond(may("state.write"), acts),
-            rx.el.span(kept["decided"], class_name="mut sm"),
-        ),
+        rx.cond(kept["is_open"], rx.cond(may("state.write"), acts), rx.el.span(kept["decided"], class_name="mut sm")),
         key=kept["id"].to(str),
         class_name="ry-opt",
     )

@@ -46,10 +46,7 @@ def _override() -> rx.Component:
             auto_complete="off",
             custom_attrs={"data-needed": ""},
         ),
-        rx.el.div(
-            plain_button("Approve my own", on_click=JobActionState.decide("override")),
-            class_name="ry-acts",
-        ),
+        rx.el.div(plain_button("Approve my own", on_click=JobActionState.decide("override")), class_name="ry-acts"),
         rx.el.small("You requested this job, and nobody else can approve it.", class_name="ry-hint"),
         class_name="ry-sheetpart",
     )
@@ -70,10 +67,7 @@ def _none_asked() -> rx.Component:
         JobState.planned.is_known, confirmed, "No approvals required. It plans and applies without review."
     )
     words = rx.match(
-        View["type"],
-        ("APPLY", by_itself),
-        ("DESTROY", by_itself),
-        "No approval needed: plans are read-only.",
+        View["type"], ("APPLY", by_itself), ("DESTROY", by_itself), "No approval needed: plans are read-only."
     )
     return rx.el.div(words, class_name="ry-pb mut")
 

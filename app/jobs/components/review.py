@@ -12,7 +12,7 @@ from app.jobs.view.reviews import Comment
 from app.ui.button import act_button, plain_button
 from app.ui.elements import clock_time, date
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link
 from app.ui.panel import titled_panel
 
 View = JobState.view
@@ -23,7 +23,7 @@ COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "
 def planned_from() -> rx.Component:
     """The foot of a plan that waits: from which revision and state it was made, and what ends it."""
     number = Planned.number.to_string()
-    other = rx.fragment(" by ", page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
+    other = rx.fragment(" by ", number_link(number))
     words = rx.el.span(
         "Planned",
         rx.cond(Planned.number > 0, other),
@@ -128,11 +128,7 @@ def _acts() -> rx.Component:
 def decision_bar() -> rx.Component:
     """The decision at the foot of the page: numbers, who is missing, the two acts."""
     bar = rx.el.div(
-        rx.el.div(
-            _counts(),
-            rx.el.p(_message(), rx.el.span(_sentence()), rx.el.small(_missing())),
-            _acts(),
-        ),
+        rx.el.div(_counts(), rx.el.p(_message(), rx.el.span(_sentence()), rx.el.small(_missing())), _acts()),
         class_name="ry-decide",
         role="region",
         aria_label="Decision",

@@ -6,6 +6,8 @@ from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, Ru
 from app.ui.button import act_button, quiet_button
 from app.ui.choice import choice
 from app.ui.dialog import cancel, dialog_acts, typed_field
+from app.ui.feedback import notice
+from app.ui.form.elements import labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.words import TYPE_WORDS
@@ -15,7 +17,7 @@ FEW = 10
 
 
 def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] | str = "") -> rx.Component:
-    return rx.el.div(rx.el.span(label, class_name="ry-lab"), control, rx.el.small(hint), class_name="ry-f")
+    return labelled(label, control, rx.el.small(hint))
 
 
 def _module_item(module: rx.Var[ModuleChoice]) -> rx.Component:
@@ -39,10 +41,7 @@ def _module() -> rx.Component:
     none = rx.el.span("No modules match.", class_name="mut")
     return _field(
         "Module",
-        rx.fragment(
-            rx.cond(RunState.total > FEW, search),
-            rx.cond(RunState.modules.length() > 0, choice, none),
-        ),
+        rx.fragment(rx.cond(RunState.total > FEW, search), rx.cond(RunState.modules.length() > 0, choice, none)),
     )
 
 
@@ -76,11 +75,13 @@ def _approvals() -> rx.Component:
 
 
 def _lock() -> rx.Component:
-    note = rx.el.div(
-        icon("lock", ""),
-        rx.el.p(RunState.lock, " ", rx.el.span("Nothing can be applied until it is unlocked.")),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "run-locked"},
+    note = notice(
+        "lock",
+        RunState.lock,
+        " ",
+        rx.el.span("Nothing can be applied until it is unlocked."),
+        tone="amber",
+        test_id="run-locked",
     )
     return rx.cond(RunState.lock != "", note)
 

@@ -44,11 +44,7 @@ def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
 def why_body(why: rx.Var[Why], on_enable: Enable | None = None, *, is_flat: bool = False) -> rx.Component:
     """Write the answer; `on_enable` gets a runner's id when the reader may switch it on again."""
     return rx.el.div(
-        rx.el.p(
-            rx.el.b(why.summary, style={"font_weight": "600"}),
-            " ",
-            rx.el.span(why.help, class_name="mut"),
-        ),
+        rx.el.p(rx.el.b(why.summary, style={"font_weight": "600"}), " ", rx.el.span(why.help, class_name="mut")),
         rx.cond(
             why.runners.length() > 0,
             rx.el.ul(rx.foreach(why.runners, lambda runner: _line(runner, on_enable)), class_name="ry-wl"),

@@ -23,10 +23,7 @@ _TASKS: dict[str, tuple[str, ...]] = {
     "STATE": ("init", "change-state"),
 }
 _TITLES = {"save-plan": "Save plan", "load-plan": "Download plan", "change-state": "Change state"}
-_STAMPS = (
-    ("CLAIMED", "claimed_at"),
-    ("PROCESSING", "started_at"),
-)
+_STAMPS = (("CLAIMED", "claimed_at"), ("PROCESSING", "started_at"))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
 from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
+from app.ui.feedback import notice
 from app.ui.form.elements import check_field, exact_input
-from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
@@ -82,16 +82,14 @@ def _add() -> rx.Component:
 
 def changed_note() -> rx.Component:
     """Outputs that this module takes are others now than when it was applied."""
-    note = rx.el.div(
-        icon("git-compare-arrows", ""),
-        rx.el.p(
-            "Inputs changed: ",
-            rx.el.span(State.dependencies["changed"], class_name="ry-mono"),
-            ". ",
-            rx.el.span("Nothing was run. A plan shows what the new values change."),
-        ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "inputs-changed"},
+    note = notice(
+        "git-compare-arrows",
+        "Inputs changed: ",
+        rx.el.span(State.dependencies["changed"], class_name="ry-mono"),
+        ". ",
+        rx.el.span("Nothing was run. A plan shows what the new values change."),
+        tone="amber",
+        test_id="inputs-changed",
     )
     return rx.cond(State.dependencies["changed"] != "", note)
 

@@ -237,15 +237,7 @@ def _module_fields() -> rx.Component:
         _section("Extra files", _files("extra", State.extra)),
         _section("Hooks", _hooks()),
         _running(),
-        _section(
-            "Drift",
-            _area(
-                "drift_ignores",
-                "Ignore",
-                DRIFT_HINT,
-                DRIFT_EXAMPLE,
-            ),
-        ),
+        _section("Drift", _area("drift_ignores", "Ignore", DRIFT_HINT, DRIFT_EXAMPLE)),
     )
 
 

@@ -12,6 +12,7 @@ from app.ui.button import act_button, plain_button, small_button
 from app.ui.choice import choice
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
+from app.ui.form.elements import labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 
@@ -19,12 +20,7 @@ State = AddRunnerState
 
 
 def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: Any) -> rx.Component:
-    return rx.el.div(
-        rx.el.span(label, class_name="ry-lab"),
-        choice(label, items, value=value, on_change=on_change),
-        rx.el.small(hint),
-        class_name="ry-f",
-    )
+    return labelled(label, choice(label, items, value=value, on_change=on_change), rx.el.small(hint))
 
 
 def _identity_hint() -> rx.Component:
@@ -57,7 +53,7 @@ def _input(label: str, name: str, hint: str, placeholder: str = "") -> rx.Compon
         placeholder=placeholder,
         width="100%",
     )
-    return rx.el.div(rx.el.span(label, class_name="ry-lab"), entry, rx.el.small(hint), class_name="ry-f")
+    return labelled(label, entry, rx.el.small(hint))
 
 
 def _more() -> rx.Component:

@@ -11,7 +11,7 @@ from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
-from app.ui.form.elements import check_field
+from app.ui.form.elements import check_field, labelled
 from app.ui.icons import icon
 
 State = RunnerActionState
@@ -58,11 +58,10 @@ def _typed() -> rx.Component:
 
 def _overlap() -> rx.Component:
     items = [rx.select.item(label.capitalize(), value=value) for value, label in OVERLAPS.items()]
-    return rx.el.div(
-        rx.el.span("The old token ends", class_name="ry-lab"),
+    return labelled(
+        "The old token ends",
         choice("The old token ends", *items, value=State.overlap, on_change=State.set_overlap, width=None),
         rx.el.small("Until then both work, so that you can change it without a pause."),
-        class_name="ry-f",
     )
 
 

@@ -14,7 +14,7 @@ from app.ui.button import act_button, plain_button, small_button
 from app.ui.choice import choice
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
-from app.ui.form.elements import field
+from app.ui.form.elements import field, labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 
@@ -49,8 +49,8 @@ def name_field() -> rx.Component:
 
 def path_field() -> rx.Component:
     """The field for the path of the modules that the runner may work on."""
-    return rx.el.div(
-        rx.el.span("Assign to", class_name="ry-lab"),
+    return labelled(
+        "Assign to",
         choice(
             "Assign to",
             rx.foreach(State.paths, lambda path: rx.select.item(path, value=path)),
@@ -58,7 +58,6 @@ def path_field() -> rx.Component:
             on_change=State.set_path,
         ),
         rx.el.small("Modules below this path. Add more later."),
-        class_name="ry-f",
     )
 
 

@@ -9,7 +9,7 @@ from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
 from app.ui.copy import code_block
 from app.ui.feedback import empty
-from app.ui.form.elements import Fields, form_dialog
+from app.ui.form.elements import Fields, form_dialog, labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
@@ -54,7 +54,7 @@ COLUMNS = (
 
 
 def _trust(label: str, text: rx.Var[str]) -> rx.Component:
-    shown = rx.el.div(rx.el.span(label, class_name="ry-lab"), code_block(text, f"Copy: {label}"), class_name="ry-f")
+    shown = labelled(label, code_block(text, f"Copy: {label}"))
     return rx.cond(text != "", shown)
 
 

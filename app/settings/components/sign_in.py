@@ -192,11 +192,7 @@ def _group_dialog() -> rx.Component:
     )
     title = rx.fragment("The group of ", State.chosen["name"])
     return alert(
-        title,
-        "Everybody in it at the provider is in the team.",
-        form,
-        is_open=State.is_choosing,
-        on_escape=State.close,
+        title, "Everybody in it at the provider is in the team.", form, is_open=State.is_choosing, on_escape=State.close
     )
 
 

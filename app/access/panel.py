@@ -125,6 +125,5 @@ def _why() -> rx.Component:
 
 
 def access_dialogs() -> list[rx.Component]:
-    """Give, take away, explain."""
     effect = "The role ends here and below. Roles from above, and through other teams, stay."
     return [_give(), _why(), removal(State, "Take access away from", effect, "Take away")]

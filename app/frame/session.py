@@ -214,7 +214,6 @@ class SessionState(Sparing, rx.State):
 
     @rx.event
     async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
-        """Look at another organisation of mine."""
         if org_id not in {org["id"] for org in self.orgs}:
             return None
         # A full load: nothing of the other organisation may stay in this tab's states.

@@ -15,7 +15,6 @@ def header(columns: Sequence[str]) -> str:
 
 
 def lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as lines, with these of their columns."""
     return _csv([_cell(row.get(column)) for column in columns] for row in rows)
 
 

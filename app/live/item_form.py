@@ -81,7 +81,6 @@ class Removing(Listed, mixin=True):
     removing_name: str = ""
 
     async def _removal_arguments(self, found: Any) -> dict[str, Any]:
-        """Name what is removed, for the database."""
         return {self.REMOVAL.argument: found["id"]}
 
     @rx.event

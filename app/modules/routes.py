@@ -22,7 +22,6 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return one version of the state as it was written."""
     module, serial = request.path_params["module"], number(request, "serial")
     if not _UUID.fullmatch(module):
         raise BadQuery

@@ -11,8 +11,6 @@ RUNNING = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
 class RootRow(TypedDict):
-    """One root module, before it comes."""
-
     folder: str
     path: str
     backend: str
@@ -22,8 +20,6 @@ class RootRow(TypedDict):
 
 
 class BroughtRow(TypedDict):
-    """One module that is here: its state and its first plan."""
-
     id: str
     path: str
     state: str
@@ -41,7 +37,6 @@ def failure_words(survey: Row) -> str:
 
 
 def root_rows(roots: list[Row]) -> list[RootRow]:
-    """List the root modules that are not here yet."""
     return [
         read(
             RootRow,

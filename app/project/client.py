@@ -183,7 +183,6 @@ class Client:
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:
-        """Set the password of the person whose token this is."""
         answer = await self._change_user(token, {"password": password})
         if answer.is_error:
             raise Refused(_auth_words(answer), "Choose another password.")

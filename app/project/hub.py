@@ -230,7 +230,6 @@ class TabHub:
                 await self._wake.wait()
 
     def is_waiting(self) -> bool:
-        """Return whether changes wait to be taken."""
         return self._wake.is_set()
 
     async def prune(self, live_tabs: Iterable[str]) -> None:

@@ -39,7 +39,6 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Search modules, runners, jobs and actions."""
         if self.is_open:
             await self._find(text[:100].strip())
 

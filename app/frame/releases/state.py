@@ -68,8 +68,6 @@ def choose(releases: list[ReleaseItem], version: str) -> ReleaseItem:
 
 
 class ReleaseNotesState(AppState, rx.State):
-    """The dialog, open or not."""
-
     is_open: bool = False
     releases: list[ReleaseItem] = []
     chosen: ReleaseItem = NO_RELEASE

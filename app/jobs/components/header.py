@@ -142,7 +142,6 @@ def _not_isolated() -> rx.Component:
 
 
 def job_head() -> rx.Component:
-    """Title, state, path and actions."""
     path = rx.cond(
         View["module_id"] != "",
         page_link(

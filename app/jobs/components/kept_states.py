@@ -40,7 +40,6 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
 
 
 def kept_states() -> rx.Component:
-    """The states of this job that were written and not stored."""
     text = "Its runner wrote them, and they could no longer be stored. Resources in them may exist. Admins decide."
     panel = rx.el.section(
         rx.el.div(

@@ -91,7 +91,6 @@ def approvals() -> rx.Component:
 
 
 def state() -> rx.Component:
-    """The state lock with its proof, and the last version."""
     found = JobState.state
     is_mine = found.lock_job == View["number"]
     holder = rx.cond(
@@ -160,7 +159,6 @@ def _event(event: rx.Var[EventView]) -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The panel of events, newest first."""
     return titled_panel(
         "Events",
         rx.fragment(),

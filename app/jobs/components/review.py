@@ -138,7 +138,6 @@ def decision_bar() -> rx.Component:
 
 
 def can_decide() -> Any:
-    """Whether the viewer can confirm or discard the plan."""
     return (View["status"] == "AWAITING_APPROVAL") & may("job.approve") & ~JobState.has_decided
 
 

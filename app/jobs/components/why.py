@@ -61,7 +61,6 @@ def why_row(why: rx.Var[Why], columns: int, on_enable: Enable | None = None) -> 
 
 
 def why_panel(why: rx.Var[Why], on_enable: Enable | None = None) -> rx.Component:
-    """The answer as a panel of the job's own page."""
     return titled_panel(
         "Why is it waiting?",
         (

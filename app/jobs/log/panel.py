@@ -47,7 +47,6 @@ def log(**attributes: Any) -> rx.Component:
 
 
 def timeline(data: rx.Var[str]) -> rx.Component:
-    """Show a job's timeline, a row for each state and step."""
     return TimelineElement.create(data=data, class_name="ry-wf")
 
 

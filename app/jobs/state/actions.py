@@ -19,8 +19,6 @@ ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock", "discard")
 
 
 class JobActionState(AppState, rx.State):
-    """The confirmation that is open, and the words typed into it."""
-
     asking: str = ""
     typed: str = ""
     comment: str = ""
@@ -36,7 +34,6 @@ class JobActionState(AppState, rx.State):
     async def _do(
         self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
     ) -> list[Any]:
-        """Call the database, show the result, and read the page again."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -48,7 +45,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     def ask(self, what: str) -> None:
-        """Ask before something that leaves traces."""
         if what in ASKED_FIRST:
             self.asking, self.typed = what, ""
 
@@ -65,7 +61,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def cancel(self, kind: str) -> list[Any]:
-        """Request that the job stops, in one of three ways."""
         if kind not in CANCEL_SAID:
             return []
         page = await self._job()
@@ -175,7 +170,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def resolve(self, way: str) -> list[Any]:
-        """Choose one of the ways out of a lost job."""
         said = {
             "retry": ("It runs again", "The next attempt takes over the state lock."),
             "mark_failed": ("Marked as failed", "The state is unlocked, the log stays."),

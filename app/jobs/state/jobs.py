@@ -128,7 +128,6 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def any_set(self) -> rx.event.EventSpec | None:
-        """Show more than the plans of one group run that have changes."""
         return await self._choose("changed", "any")
 
     @rx.event

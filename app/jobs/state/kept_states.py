@@ -14,8 +14,6 @@ QUESTIONS = {
 
 
 class KeptStatesState(AppState, rx.State):
-    """The question that is open about a kept state."""
-
     kind: str = ""
     kept_id: str = ""
     title: str = ""
@@ -23,7 +21,6 @@ class KeptStatesState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str, kept_id: str) -> None:
-        """Ask before a kept state is stored or discarded."""
         page = await self.get_state(JobState)
         kept = next((kept for kept in page.kept if kept["id"] == kept_id and kept["is_open"]), None)
         if kind in QUESTIONS and kept is not None:

@@ -150,7 +150,6 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def show_options(self) -> None:
-        """Unfold or fold a job's options besides its type."""
         self.has_options = not self.has_options
         await self._read_runners()
 

@@ -25,8 +25,6 @@ PRIORITIES = ((50, "High"), (100, "Normal"))
 
 
 class JobView(TypedDict):
-    """The facts of one job, in words."""
-
     id: int
     number: int
     message: str

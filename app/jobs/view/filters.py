@@ -66,7 +66,6 @@ class JobFilter:
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:
-        """Build the address, so that it can be kept and sent."""
         opened = JobFilter()
         chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
         return f"?{urlencode(chosen)}" if chosen else ""

@@ -105,7 +105,6 @@ def _resource_table() -> rx.Component:
 
 
 def resources() -> rx.Component:
-    """The panel of the state's resources, by type and by address."""
     found = State.contents
     many = rx.cond(found.total == 1, "1 in the state", found.total.to_string() + " in the state")
     listed = rx.fragment(
@@ -140,7 +139,6 @@ def _tab(file: rx.Var[SourceFile]) -> rx.Component:
 
 
 def source_files() -> rx.Component:
-    """The files that the module carries itself, readable."""
     shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
     tabs = rx.tabs.root(
         rx.el.div(rx.tabs.list(rx.foreach(State.files, _tab)), class_name="ry-srct"),

@@ -14,8 +14,6 @@ KINDS = ("remove_module", "remove_group", "unlock")
 
 
 class ModuleActionState(AppState, rx.State):
-    """The dialog that is open, if any."""
-
     kind: str = ""
     name: str = ""
     typed: str = ""
@@ -38,7 +36,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str) -> None:
-        """Open the confirmation of an action on the open module or group."""
         if kind not in KINDS:
             return
         page = await self._page()
@@ -115,7 +112,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def compare_with(self, serial: int) -> Any:
-        """Compare a version of the state with the one before it."""
         page = await self._page()
         serials = sorted(version.serial for version in page.state.versions)
         before = [known for known in serials if known < serial]
@@ -133,7 +129,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     def show_comparison(self, is_open: bool) -> None:
-        """Close the comparison."""
         self.is_compared = is_open
         if not is_open:
             self.differences = []

@@ -54,13 +54,11 @@ class ModuleContentsState(AppState, rx.State):
 
     @rx.event
     def show_all(self) -> None:
-        """Show every resource, or only the first few again."""
         self.is_all = not self.is_all
         self._show_contents()
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Show resources whose address has this in it."""
         self.search = text[:200].strip()
         if self._module_id:
             await self._read_resources()

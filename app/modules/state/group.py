@@ -44,7 +44,6 @@ class GroupState(AppState, rx.State):
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
-        """Assign the runner of this name to the group."""
         name = str(form.get("runner", "")).strip()
         rows = await self._own_runners(Filter("name", "eq", name))
         if not rows:

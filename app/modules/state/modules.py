@@ -116,7 +116,6 @@ class ModulesState(LivePage, rx.State):
         self._groups = await self._select_all("groups", query)
 
     async def _find(self, asked: Iterable[str]) -> Row | None:
-        """Find a module of this organisation by its path or its id."""
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
         for one in asked:
             name = "id" if re.fullmatch(r"[0-9a-f-]{36}", one) else "path"
@@ -273,13 +272,11 @@ class ModulesState(LivePage, rx.State):
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Show modules whose path has this in it."""
         self.search = text[:100].strip()
         await self._turn()
 
     @rx.event
     async def toggle_drift(self) -> None:
-        """Show modules with drift alone, or all of them."""
         self.only_drift = not self.only_drift
         await self._turn()
 
@@ -290,7 +287,6 @@ class ModulesState(LivePage, rx.State):
 
 
 def say_path(path: str, *, is_step: bool = False) -> rx.event.EventSpec:
-    """Put the module or group that is shown into the address."""
     return say_in_address("/dashboard/modules", f"?path={quote(path)}" if path else "", is_step=is_step)
 
 

@@ -44,15 +44,11 @@ class ResourceRow(TypedDict):
 
 
 class SourceFile(TypedDict):
-    """One file of a module that carries its own."""
-
     name: str
     text: str
 
 
 class Evidence(TypedDict):
-    """One thing that is known about a lock."""
-
     weighs: str
     text: str
     at: str
@@ -67,8 +63,6 @@ class Bar(TypedDict):
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a state: its resources and outputs."""
-
     total: int = 0
     types: tuple[TypeCount, ...] = ()
     resources: tuple[ResourceRow, ...] = ()
@@ -101,8 +95,6 @@ class LockView:
 
 @dataclass(frozen=True)
 class Chart:
-    """The last jobs by duration, oldest first."""
-
     bars: tuple[Bar, ...] = ()
     words: str = ""
     most: str = ""

@@ -160,7 +160,6 @@ def _following() -> rx.Component:
 
 
 def cloud_tab() -> rx.Component:
-    """The form and the job that follows from it."""
     none = empty(
         "cloud",
         "No cloud identity yet",

@@ -49,7 +49,6 @@ def _version() -> rx.Component:
 
 
 def _role() -> rx.Component:
-    """The role of a cloud-hosted runner's jobs, and what it lets them do."""
     return rx.fragment(
         rx.el.span(State.cloud_role, class_name="ry-mono"), rx.el.span(" ", State.cloud_rights, class_name="mut")
     )
@@ -220,7 +219,6 @@ def _log_line(line: Any) -> rx.Component:
 
 
 def runner_log() -> rx.Component:
-    """The newest warnings and errors of the runner's own log."""
     lines = rx.el.ul(rx.foreach(State.log, _log_line), class_name="ry-ev", style={"padding_bottom": "10px"})
     none = rx.el.p("No warnings and no errors since it started.", class_name="mut ry-pb")
     return titled_panel(

@@ -101,7 +101,6 @@ def _breaking(*, is_asked: bool) -> rx.Component:
 
 
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
-    """Every confirmation about runners; at most one is open."""
     name, effect = State.worker_name, State.effect
     is_other = State.typed != name
     return [

@@ -22,7 +22,6 @@ State = AddRunnerState
 
 
 def name_field() -> rx.Component:
-    """The name, with what is wrong with it."""
     return rx.el.div(
         rx.el.label("Name", html_for="runner-name"),
         rx.input(
@@ -48,7 +47,6 @@ def name_field() -> rx.Component:
 
 
 def path_field() -> rx.Component:
-    """The field for the path of the modules that the runner may work on."""
     return labelled(
         "Assign to",
         choice(

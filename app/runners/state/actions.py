@@ -100,7 +100,6 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str, worker_id: str) -> rx.event.EventSpec | None:
-        """Open the confirmation of an action, with what it would do."""
         if kind not in KINDS:
             return None
         self._close()

@@ -70,7 +70,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     async def open_sheet(self) -> rx.event.EventSpec | None:
-        """Open the sheet, empty."""
         self._clear()
         await self._read_choices()
         self.is_open, self._opened_by = True, self.router.session.session_id
@@ -112,7 +111,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def set_account(self, account_id: str) -> None:
-        """Choose what it may sign in with besides its token."""
         if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
             self.account_id = account_id
 
@@ -123,7 +121,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def set_file(self, name: str | list[str]) -> None:
-        """Show the commands for another file of the release."""
         self.file = next((file for file in self.files if file["name"] == name), self.file)
 
     @rx.event
@@ -214,7 +211,6 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def close_anyway(self) -> rx.event.EventSpec:
-        """Close the sheet although the token was not copied."""
         return self._shut()
 
     def _shut(self) -> rx.event.EventSpec:

@@ -18,15 +18,11 @@ STATUS_ORDER = ("ONLINE", "DRAINING", "OFFLINE")
 
 
 class Refusal(TypedDict):
-    """A runner that was not changed, and why."""
-
     name: str
     why: str
 
 
 class BulkState(AppState, rx.State):
-    """The selection of the runners table, and the question that is open."""
-
     selected: list[str] = []
     is_all: bool = False
     is_page: bool = False

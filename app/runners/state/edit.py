@@ -19,7 +19,6 @@ class RunnerEditState(OpenForm, rx.State):
 
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Open the form of a runner, as it is now."""
         mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
         worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
         if worker is None or worker.get("is_shared"):

@@ -43,8 +43,6 @@ NOBODY: RunnerRow = read(RunnerRow, {}, status="OFFLINE")
 
 
 class RunnerJob(JobRow):
-    """A job of this runner, with the process that ran it."""
-
     instance: str
 
 
@@ -214,7 +212,6 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def revoke_token(self) -> rx.event.EventSpec | None:
-        """End the token in question, and the sessions that it opened, at once."""
         token_id, self.revoking_id = self.revoking_id, ""
         if not token_id:
             return None

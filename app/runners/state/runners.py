@@ -43,7 +43,6 @@ ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_s
 # Each tab calls it with each change.
 @lru_cache(maxsize=1024)
 def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
-    """Return the query for a page of the chosen runners."""
     topics = ("workers", "worker_instances", "worker_releases", "overview")
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
     return live_query("list_runners", topics, "workers", **arguments)
@@ -51,7 +50,6 @@ def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
 
 @lru_cache
 def active_query(*, is_all: bool) -> LiveQuery:
-    """Return the query for the jobs that wait or run."""
     limit = MANY_JOBS if is_all else FEW_JOBS
     filters = {"status": list(ACTIVE)}
     return live_query("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
@@ -215,7 +213,6 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def clear_facet(self, facet: str) -> rx.event.EventSpec | None:
-        """Leave a label, version, region or health open again."""
         return await self._choose(self._chosen.cleared(str(facet))) if facet in FACETS else None
 
     @rx.event
@@ -242,7 +239,6 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def show_all_jobs(self) -> None:
-        """Show more of the active jobs, or only a few again."""
         self.is_all_jobs = not self.is_all_jobs
         await self._turn()
 

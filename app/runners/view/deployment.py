@@ -46,8 +46,6 @@ class DeployStep(TypedDict):
 
 
 class CloudIdentity(TypedDict):
-    """A cloud identity to deploy with, and whether it was seen to work."""
-
     id: str
     name: str
     hint: str

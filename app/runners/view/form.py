@@ -20,8 +20,6 @@ _NEW_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 class AccountChoice(TypedDict):
-    """A service account that a runner may sign in with."""
-
     id: str
     name: str
     client_id: str

@@ -39,7 +39,6 @@ def runner_of(job: Row) -> str:
 
 
 def since_of(job: Row) -> str:
-    """Return since when a job has its status."""
     key = {"QUEUED": "queued_at", "CLAIMED": "claimed_at"}.get(str(job["status"]), "started_at")
     return str(job.get(key) or job.get("claimed_at") or job.get("created_at") or "")
 

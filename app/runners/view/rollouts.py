@@ -7,8 +7,6 @@ from app.ui.words import count
 
 
 class Wave(TypedDict):
-    """One wave: its runners, and how far they are."""
-
     title: str
     words: str
     status: str

@@ -76,7 +76,6 @@ class Counts(TypedDict):
 
 
 def read_counts(counts: Mapping[str, int]) -> Counts:
-    """Read the counts by status of a list, or of the overview."""
     return read(Counts, counts, all=sum(counts.get(status) or 0 for status in ("ONLINE", "DRAINING", "OFFLINE")))
 
 
@@ -236,7 +235,6 @@ def instance_why(instance: Row) -> str:
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
-    """Make the sub-rows of a runner, by name."""
     ordered = sorted(instances, key=lambda row: str(row["name"]).casefold())
     return [
         read(

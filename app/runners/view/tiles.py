@@ -14,8 +14,6 @@ PER_HOUR = "jobs/h"
 
 
 class Tile(TypedDict):
-    """One figure with its curve and how it moved."""
-
     figure: str
     unit: str
     aside: str

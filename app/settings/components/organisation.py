@@ -53,7 +53,6 @@ def _organisation_form() -> rx.Component:
 
 
 def _delete_panel() -> rx.Component:
-    """The way to delete the organisation, for its owners."""
     state = OrganisationState
     label = ("Type ", rx.el.b(state.slug), " to confirm")
     typed = typed_field("organisation-typed", *label, value=state.typed, on_change=state.type_slug)

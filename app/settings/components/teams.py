@@ -53,7 +53,6 @@ def _person(person: rx.Var[Person]) -> rx.Component:
 
 
 def team_dialogs() -> list[rx.Component]:
-    """Create one, choose its members, delete it."""
     names = [text_field("name", "Name", "", State.errors, "Such as sre.", required=True, max_length=63)]
     return [
         dialog_form(State, "Create team", "Without members and roles at first.", names, act="Create"),

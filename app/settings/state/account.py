@@ -48,7 +48,6 @@ class AccountState(LivePage, rx.State):
 
     @rx.event
     async def change_password(self, form: dict[str, Any]) -> Any:
-        """Change the password; every other session ends."""
         new = str(form.get("password") or "")
         if len(new) < SHORTEST_PASSWORD:
             self.error = f"A password has at least {SHORTEST_PASSWORD} characters."

@@ -59,7 +59,6 @@ class MembersState(LivePage, rx.State):
 
     @rx.event
     def open_invite(self) -> None:
-        """Open the dialog that invites."""
         self.is_inviting, self.email, self.email_problem, self.role = True, "", "", "operator"
         self.invited_id = self.invited_email = ""
 

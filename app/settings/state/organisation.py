@@ -59,13 +59,11 @@ class OrganisationState(LivePage, rx.State):
 
     @rx.event
     def touch(self, text: str) -> None:
-        """Notice that something was typed."""
         del text
         self.is_changed = True
 
     @rx.event
     def touch_check(self, is_on: bool) -> None:
-        """Notice that something was ticked."""
         del is_on
         self.is_changed = True
 

@@ -16,8 +16,6 @@ ONE_FILE = "policy.rego"
 
 
 class PolicyView(TypedDict):
-    """One set as the table and the form show it."""
-
     id: str
     name: str
     path: str

@@ -17,8 +17,6 @@ NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
 class AccountsState(ItemForm, ShownSecret, rx.State):
-    """The table, the form that is open, and whose secret is being shown."""
-
     EMPTY: ClassVar[AccountView] = NO_ACCOUNT
     TOPICS: ClassVar[frozenset[str]] = frozenset({"service_accounts"})
 

@@ -26,7 +26,6 @@ class DomainView(TypedDict):
     is_proved: bool
     record: str
     value: str
-    checked: str
 
 
 class TeamView(TypedDict):
@@ -42,17 +41,12 @@ class Provider(TypedDict):
     issuer: str
     client_id: str
     secret_hint: str
-    secret_set_at: str
     claim: str
     hours: str
 
 
 def build_domains(rows: list[Row]) -> list[DomainView]:
-    return [
-        read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=bool(row["proved_at"]),
-             checked=row["checked_at"] or "")
-        for row in rows
-    ]  # fmt: skip
+    return [read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=row["proved_at"]) for row in rows]
 
 
 def build_claims(mine: Row | None) -> list[PAIR]:
@@ -165,12 +159,10 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     def set_default_role(self, role: str) -> None:
-        """Choose the role of a new member in no mapped group."""
         self.default_role = role if role in ROLES else NO_ROLE
 
     @rx.event
     def set_break_glass(self, email: str) -> None:
-        """Choose the owner who can enter without the provider."""
         self.break_glass = email if email in self.owners else NOBODY
 
     @rx.event

@@ -23,8 +23,6 @@ class Person(TypedDict):
 
 
 def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
-    """Show each team with the ids of its members."""
-
     def view(team: Row) -> TeamView:
         members = [str(row["user_id"]) for row in places if row["team_id"] == team["id"]]
         return read(TeamView, team, members=members, count=len(members), since=team["created_at"])
@@ -80,6 +78,5 @@ class TeamsState(Removing, OpenForm, rx.State):
 
     @rx.event
     async def put(self, user: str, is_member: bool) -> None:
-        """Put a member into the team, or take them out."""
         args = {"p_team": self.chosen["id"], "p_user": user, "p_is_member": is_member}
         await self._rpc("set_team_member", args)

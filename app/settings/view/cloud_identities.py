@@ -21,7 +21,6 @@ class IdentityView(TypedDict):
     role: str
     role_arn: str
     external_id: str
-    account_id: str
     regions: str
     region_list: str
     runners: int
@@ -29,7 +28,6 @@ class IdentityView(TypedDict):
     check_words: str
     test_job: int
     verified_at: str
-    network: str
     subnets: str
     security_groups: str
 
@@ -52,14 +50,12 @@ def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> Id
         check=check,
         check_words=said,
         test_job=int(test["number"]) if test else 0,
-        network="own" if network.get("subnets") else "made",
         subnets=", ".join(network.get("subnets") or []),
         security_groups=", ".join(network.get("security_groups") or []),
     )
 
 
 def region_words(regions: list[str]) -> str:
-    """Name two regions and count the rest."""
     shown = ", ".join(regions[:2])
     return f"{shown} and {len(regions) - 2} more" if len(regions) > 2 else shown
 

@@ -27,8 +27,6 @@ RUNNING = ("QUEUED", "CLAIMED", "RUNNING")
 
 
 class JobIdentityView(TypedDict):
-    """One identity as the table and the form show it."""
-
     id: str
     name: str
     kind: str

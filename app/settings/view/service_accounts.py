@@ -21,8 +21,6 @@ ROLES = (NO_ROLE, "viewer", "operator", "admin")
 
 
 class TrustView(TypedDict):
-    """Trust in one issuer as the form shows it."""
-
     key: str
     issuer: str
     audience: str

@@ -121,7 +121,6 @@ def _choice() -> rx.Component:
 
 
 def deliveries_panel() -> rx.Component:
-    """The panel of deliveries: each event with its verdict and the reason."""
     none = empty("webhook", "No deliveries yet", "Each push and pull request shows up here with its verdict and why.")
     shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), older_foot(State))
     panel = settings_panel(

@@ -38,7 +38,6 @@ COLUMNS = (
 
 
 def logins_panel() -> rx.Component:
-    """The logins whose comments are commands."""
     link = plain_button(icon("link"), "Link login", on_click=State.add)
     text = "Link your login, and commands in comments, such as /runyard plan, run as you."
     about = "Comments of these accounts on pull requests are commands, with the rights of their member."

@@ -133,14 +133,12 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     def ask_replace(self, key: str) -> None:
-        """Ask before the secret of a webhook is replaced."""
         found = self._find(key)
         if found is not None:
             self.replacing, self.replacing_name = key, found["name"]
 
     @rx.event
     def keep_secret(self) -> None:
-        """Replace nothing."""
         self.replacing = self.replacing_name = ""
 
     @rx.event

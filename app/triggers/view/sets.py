@@ -95,7 +95,6 @@ def _key(row: Row, name: str, color: str) -> KeyView:
 
 
 def left_words(seconds: Any) -> str:
-    """Describe about how long the rest takes."""
     if seconds is None:
         return ""
     whole = int(float(seconds))

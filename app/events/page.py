@@ -25,10 +25,6 @@ def _select(label: str, value: Any, on_change: Any, items: list[tuple[str, str]]
     return choice(label, *offered, value=value, on_change=on_change, width=None)
 
 
-def _kinds() -> rx.Component:
-    return segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind)
-
-
 def _subject() -> rx.Component:
     """Show that the address names one runner or job, and link back to all."""
     chip = small_button(
@@ -51,7 +47,7 @@ def _bar() -> rx.Component:
         "event-search", "Search events", EventsState.search_for, EventsState.clear, value=EventsState.search
     )
     return rx.el.div(
-        _kinds(),
+        segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind),
         _select("Event", EventsState.event, EventsState.choose_event, names),
         _select("Time", EventsState.span, EventsState.choose_span, spans),
         _subject(),

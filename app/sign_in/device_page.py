@@ -13,10 +13,6 @@ from app.ui.form.elements import labelled
 State = DeviceState
 
 
-def _problem() -> rx.Component:
-    return rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem"))
-
-
 def _ask() -> rx.Component:
     return rx.form(
         rx.el.div(
@@ -37,7 +33,7 @@ def _ask() -> rx.Component:
             rx.el.small(rx.el.code("runyard login"), " shows it in your terminal."),
             class_name="ry-f",
         ),
-        _problem(),
+        rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem")),
         submit("Continue", disabled=~State.is_live),
         on_submit=State.find,
         class_name="ry-form",

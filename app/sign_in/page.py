@@ -37,15 +37,11 @@ def _field(
     )
 
 
-def _problem() -> rx.Component:
-    return rx.el.p(role="alert", hidden=True, class_name="ry-problem", custom_attrs={"data-problem": ""})
-
-
 def _form(action: str, *fields: rx.Component, submit: str) -> rx.Component:
     return rx.el.form(
         LinkNoteElement.create(class_name="ry-link-note", custom_attrs={"role": "status"}),
         *fields,
-        _problem(),
+        rx.el.p(role="alert", hidden=True, class_name="ry-problem", custom_attrs={"data-problem": ""}),
         submit_button(submit),
         class_name="ry-form",
         custom_attrs={"data-auth": action},

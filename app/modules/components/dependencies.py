@@ -22,14 +22,10 @@ CHOICES = (
 )
 
 
-def _line(text: rx.Var[str]) -> rx.Component:
-    return rx.el.small(text, class_name="ry-mono")
-
-
 def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
     return linked_module(
         one,
-        rx.foreach(one["inputs"].to(list[str]), _line),
+        rx.foreach(one["inputs"].to(list[str]), lambda text: rx.el.small(text, class_name="ry-mono")),
         rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut")),
         action=action,
     )
@@ -45,10 +41,6 @@ def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
     path = one["path"].to(str)
     accept = small_button("Accept", on_click=State.accept(path), aria_label="Depend on " + path)
     return _other(one, rx.cond(may("module.write"), accept))
-
-
-def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
-    return _other(one, rx.fragment())
 
 
 def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Component:
@@ -104,7 +96,7 @@ def dependencies() -> rx.Component:
         (rx.el.span(class_name="grow"), page_link("Graph", href=GRAPH, class_name="ry-link", underline="none")),
         rx.cond(producers.length() + consumers.length() == 0, none),
         _list("Depends on", producers, _producer),
-        _list("Used by", consumers, _consumer),
+        _list("Used by", consumers, lambda one: _other(one, rx.fragment())),
         _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
         rx.cond(may("module.write"), _add()),
         custom_attrs={"data-testid": "dependencies"},

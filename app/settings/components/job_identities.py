@@ -33,10 +33,6 @@ def _test(row: rx.Var[JobIdentityView]) -> rx.Component:
     return rx.cond(row["test_job"].to(int) > 0, page_link(shown, href=href, underline="none"), shown)
 
 
-def _name(row: rx.Var[JobIdentityView]) -> rx.Component:
-    return rx.el.span(strong("name")(row), rx.el.span(row["words"], class_name="sm"))
-
-
 ACTS = row_menu(
     Act("plug-zap", "Test", State.test),
     Act("pencil", "Edit and trust policy", State.edit),
@@ -44,7 +40,7 @@ ACTS = row_menu(
     may=SessionState.can_admin,
 )
 COLUMNS = (
-    Column("Identity", _name, "n-a"),
+    Column("Identity", lambda row: rx.el.span(strong("name")(row), rx.el.span(row["words"], class_name="sm")), "n-a"),
     Column("Modules", mono("place"), "n-b"),
     Column("Roles", mono("roles", "ry-breaks"), "mut hide-s"),
     Column("Audience", mono("audience", "ry-breaks"), "mut hide-s"),

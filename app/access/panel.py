@@ -5,9 +5,10 @@ from typing import Any
 import reflex as rx
 
 from app.access.state import AccessState
-from app.access.view import ICONS, AccessRow, RoleChoice
+from app.access.view import ICONS, AccessRow
 from app.frame.session import may
 from app.ui.button import act_button, small_button
+from app.ui.choice import offered
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
 from app.ui.icons import icon
@@ -93,13 +94,9 @@ def _choice(name: str, label: str, items: Any, value: str) -> rx.Component:
     )
 
 
-def _role(choice: rx.Var[RoleChoice]) -> rx.Component:
-    return rx.select.item(choice["words"], value=choice["name"])
-
-
 def _give() -> rx.Component:
     who = "A member, a team or a service account."
-    roles = _choice("role", "Role", rx.foreach(State.roles, _role), "planner")
+    roles = _choice("role", "Role", offered(State.roles, "words", "name"), "planner")
     fields = [
         field("who", "Who", _person("who", "name@example.org, team:sre or account:ci"), State.errors, who),
         field("role", "Role", roles, State.errors, "You can give what you may do here yourself."),

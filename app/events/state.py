@@ -9,7 +9,7 @@ import reflex as rx
 from app.events.view import EventFilter, EventRow, build, export, read
 from app.frame.route import say_in_address
 from app.live.page import LivePage
-from app.project.live_queries import Held, LiveQuery, live_query
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 
@@ -57,7 +57,7 @@ class EventsState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
         if held is not None:
-            self._assign("rows", held.make("rows", _rows))
+            self._assign("rows", held.each("rows", build))
             self._assign("has_more", bool(held.answer["has_more"]))
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec:
@@ -102,7 +102,3 @@ class EventsState(LivePage, rx.State):
         if step < 0 or self.has_more:
             self.page_number = max(0, self.page_number + (1 if step > 0 else -1))
             await self._turn()
-
-
-def _rows(held: Held) -> list[EventRow]:
-    return [build(row) for row in held.rows()]

@@ -98,6 +98,10 @@ class Held:
         made: Made = self._made[name]
         return made
 
+    def each(self, name: str, build: "Callable[[Row], Made]") -> list[Made]:
+        """Work something out of each row that the answer lists, once."""
+        return self.make(name, lambda held: [build(row) for row in held.rows()])
+
     def once(self, build: "Callable[..., Made]", *given: Any) -> Made:
         """Work something out of the very same objects once while the answer stands: most tabs have been shown the same."""
         key = (build, *map(id, given))

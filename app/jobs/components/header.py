@@ -173,10 +173,6 @@ def _fact(label: Any, *value: Any) -> rx.Component:
     return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
 
 
-def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
-    return rx.cond(condition, fact)
-
-
 def _runner() -> rx.Component:
     link = page_link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
     none = rx.cond(View["ended_at"] != "", "none", "none yet")
@@ -189,8 +185,8 @@ def _lease() -> rx.Component:
     lost = _fact("Last sign", rx.el.span(clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
-        _maybe(View["lost_at"] != "", lost),
-        _maybe(JobState.lease_at != "", renewed),
+        rx.cond(View["lost_at"] != "", lost),
+        rx.cond(JobState.lease_at != "", renewed),
     )
 
 
@@ -198,7 +194,7 @@ def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
     custom = {"data-testid": key}
     link = number_link(number, custom_attrs=custom)
-    return _maybe(View[key].to(int) > 0, _fact(label, link))
+    return rx.cond(View[key].to(int) > 0, _fact(label, link))
 
 
 def _checked_by() -> rx.Component:
@@ -213,7 +209,7 @@ def _git_facts() -> rx.Component:
     linked = page_link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
     commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
     pull = _fact("Pull request", page_link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
-    return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
+    return rx.fragment(rx.cond(git["commit"] != "", commit), rx.cond(git["pull_request"] != "", pull))
 
 
 def job_facts() -> rx.Component:
@@ -224,20 +220,20 @@ def job_facts() -> rx.Component:
     )
     message = rx.el.span(View["message"], custom_attrs={"data-testid": "message"})
     return rx.el.dl(
-        _maybe(View["message"] != "", _fact("Message", message)),
+        rx.cond(View["message"] != "", _fact("Message", message)),
         _fact(View["time_label"], duration),
         _fact("Runner", _runner()),
         _fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
         _lease(),
-        _maybe(View["is_waiting"], _fact("Priority", View["priority"])),
-        _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
-        _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
-        _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        rx.cond(View["is_waiting"], _fact("Priority", View["priority"])),
+        rx.cond(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
+        rx.cond(View["engine"] != "", _fact("Engine", View["engine"])),
+        rx.cond(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
         _git_facts(),
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),
-        _maybe(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
+        rx.cond(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
         _fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

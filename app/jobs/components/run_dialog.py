@@ -2,9 +2,9 @@
 
 import reflex as rx
 
-from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
+from app.jobs.state.run import PRIORITIES, TYPES, RunState
 from app.ui.button import act_button, quiet_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.dialog import cancel, dialog_acts, typed_field
 from app.ui.feedback import notice
 from app.ui.form.elements import labelled
@@ -20,10 +20,6 @@ def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] |
     return labelled(label, control, rx.el.small(hint))
 
 
-def _module_item(module: rx.Var[ModuleChoice]) -> rx.Component:
-    return rx.select.item(module["path"], value=module["id"])
-
-
 def _module() -> rx.Component:
     search = rx.input(
         placeholder="Filter modules",
@@ -34,7 +30,7 @@ def _module() -> rx.Component:
     )
     choice = rx.select.root(
         rx.select.trigger(aria_label="Module", class_name="ry-mono"),
-        rx.select.content(rx.foreach(RunState.modules, _module_item)),
+        rx.select.content(offered(RunState.modules, "path")),
         value=RunState.module_id,
         on_change=RunState.set_module,
     )
@@ -109,10 +105,6 @@ def _text(name: str, label: str, hint: str, *, is_long: bool = True) -> rx.Compo
     )
 
 
-def _runner_item(runner: rx.Var[RunnerChoice]) -> rx.Component:
-    return rx.select.item(runner["name"], value=runner["id"])
-
-
 def _choices() -> rx.Component:
     priority = choice(
         "Priority",
@@ -124,7 +116,7 @@ def _choices() -> rx.Component:
     pin = choice(
         "Runner",
         rx.select.item("Not pinned", value="any"),
-        rx.foreach(RunState.runners, _runner_item),
+        offered(RunState.runners),
         width=None,
         value=RunState.pin,
         on_change=RunState.set_pin,

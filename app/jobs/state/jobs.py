@@ -94,7 +94,7 @@ class JobsState(LivePage, rx.State):
 
     def _kept(self, held: Held, store: OrgStore, changed: Changed) -> list[JobRow]:
         """The page as it is now; while somebody is at the table what is shown keeps its place, and new rows wait."""
-        rows = held.make("rows", _rows)
+        rows = held.each("rows", build_row)
         if changed.is_everything or not self.is_held:
             self._assign("fresh_count", 0)
             return rows
@@ -166,7 +166,3 @@ class JobsState(LivePage, rx.State):
     async def show_fresh(self) -> None:
         self.is_held = False
         await self._again()
-
-
-def _rows(held: Held) -> list[JobRow]:
-    return [build_row(row) for row in held.rows()]

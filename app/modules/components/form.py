@@ -5,13 +5,13 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import may
-from app.modules.state.form import ModuleFormState, RunnerChoice
+from app.modules.state.form import ModuleFormState
 from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.button import icon_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.form.elements import check_field, exact_input, problem_line
 from app.ui.icons import icon
 from app.ui.sheet import sheet, sheet_form
@@ -178,12 +178,8 @@ def _hooks() -> rx.Component:
     )
 
 
-def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
-    return rx.select.item(choice["name"], value=choice["id"])
-
-
 def _running() -> rx.Component:
-    pins = [rx.select.item("Any eligible runner", value="any"), rx.foreach(State.runners, _runner_item)]
+    pins = [rx.select.item("Any eligible runner", value="any"), offered(State.runners)]
     auto = check_field(
         "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )

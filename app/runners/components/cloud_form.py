@@ -9,7 +9,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
 from app.ui.badges import job_badge
 from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
 from app.ui.form.elements import labelled
@@ -73,7 +73,7 @@ def _more() -> rx.Component:
 
 
 def _form() -> rx.Component:
-    identities = rx.foreach(State.identities, lambda item: rx.select.item(item["name"], value=item["id"]))
+    identities = offered(State.identities)
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
     sizes = rx.fragment(*[rx.select.item(size, value=size) for size in SIZES])
     allowed = State.regions.length().to_string() + " regions allowed by this identity"

@@ -152,7 +152,7 @@ class RunnerState(LivePage, rx.State):
         self._assign("pulses", pulses)
 
     def _show_jobs(self, held: Held) -> None:
-        self._assign("jobs", held.make("of_runner", lambda held: [build_job(job) for job in held.rows()]))
+        self._assign("jobs", held.each("of_runner", build_job))
         running = sum(int(held.answer["counts"].get(status) or 0) for status in RUNNING)
         self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 

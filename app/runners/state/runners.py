@@ -114,7 +114,7 @@ class RunnersState(LivePage, rx.State):
         if jobs is not None and changed.touches(jobs.query.notices):
             self._show_jobs(jobs, store, changed)
         if rollout is not None and changed.touches(rollout.query.notices):
-            self._assign("rollout", rollout.make("rollout", _rollout))
+            self._assign("rollout", rollout.make("rollout", lambda held: build_rollout(held.answer)))
         if runners is not None and self.get_value("instances"):
             self._show_instances(runners)
         if changed.touches(FLEET):
@@ -127,10 +127,10 @@ class RunnersState(LivePage, rx.State):
         self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
 
     def _show_runners(self, held: Held, changed: Changed) -> None:
-        self._draw(held, self._kept(held.make("rows", _rows), changed), changed)
+        self._draw(held, self._kept(held.each("rows", build_row), changed), changed)
         self._assign("pulses", held.make("pulses", _pulses))
         self._assign("match_count", int(held.answer["total"]))
-        self._assign("counts", held.make("counts", _counts))
+        self._assign("counts", held.make("counts", lambda held: read_counts(held.answer["counts"])))
         self._assign("preparing", held.make("preparing", _preparing))
 
     def _show_instances(self, held: Held) -> None:
@@ -151,7 +151,7 @@ class RunnersState(LivePage, rx.State):
         return kept
 
     def _show_jobs(self, held: Held, store: OrgStore, changed: Changed) -> None:
-        jobs, fresh_count = held.make("jobs", _jobs), 0
+        jobs, fresh_count = held.each("jobs", active_row), 0
         if "jobs" in self.get_value("held_tables") and not changed.is_everything:
             jobs, fresh_count = self._kept_jobs(jobs, store)
         self._assign("jobs", jobs)
@@ -252,18 +252,6 @@ class RunnersState(LivePage, rx.State):
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
 
 
-def _rows(held: Held) -> list[RunnerRow]:
-    return [build_row(row) for row in held.rows()]
-
-
-def _counts(held: Held) -> Counts:
-    return read_counts(held.answer["counts"])
-
-
-def _rollout(held: Held) -> Rollout:
-    return build_rollout(held.answer)
-
-
 def _pulses(held: Held) -> dict[str, Pulse]:
     return {key: pulse for row in held.rows() for key, pulse in read_pulses(row).items()}
 
@@ -271,7 +259,3 @@ def _pulses(held: Held) -> dict[str, Pulse]:
 def _preparing(held: Held) -> str:
     notes = (preparing(row.get("processes") or []) for row in held.rows())
     return next((note for note in notes if note), "")
-
-
-def _jobs(held: Held) -> list[ActiveJob]:
-    return [active_row(row) for row in held.rows()]

@@ -10,7 +10,7 @@ from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LivePage
 from app.project.errors import AppError
-from app.project.live_queries import Held, LiveQuery, live_query
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import EVERYTHING, Changed, OrgStore
 from app.triggers.view import triggers
@@ -68,7 +68,7 @@ class TriggersState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
         if held is not None:
-            self._assign("rows", held.make("rows", _rows))
+            self._assign("rows", held.each("rows", triggers.build_view))
             self._assign("total", int(held.answer["total"]))
 
     async def _again(self, changed: Changed = EVERYTHING) -> None:
@@ -171,7 +171,3 @@ class TriggersState(Items, rx.State):
     @rx.event
     async def run_now(self, key: str) -> rx.event.EventSpec | None:
         return await self._act("run_schedule", {"p_schedule": key}, "Started")
-
-
-def _rows(held: Held) -> list[TriggerView]:
-    return [triggers.build_view(row) for row in held.rows()]

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
 from app.ui.button import act_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, segments
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
@@ -15,7 +15,7 @@ from app.ui.form.elements import check_field, labelled
 from app.ui.icons import icon
 
 State = RunnerActionState
-UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")
+UPDATE_WAYS = {"systemd": "systemd", "Compose": "Compose", "Kubernetes": "Kubernetes"}
 
 
 def token_warning() -> rx.Component:
@@ -136,12 +136,7 @@ def _update_by_hand() -> rx.Component:
     name = State.worker_name
     inside = (
         _breaking(is_asked=False),
-        rx.segmented_control.root(
-            *[rx.segmented_control.item(way, value=way) for way in UPDATE_WAYS],
-            value=State.update_way,
-            on_change=State.set_update_way,
-            aria_label="How it was started",
-        ),
+        segments("How it was started", UPDATE_WAYS, value=State.update_way, on_change=State.set_update_way),
         code_block(State.update_commands[State.update_way], "Copy the commands"),
     )
     return alert(

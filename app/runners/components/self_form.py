@@ -11,7 +11,7 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
 from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, segments
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field, labelled
@@ -184,10 +184,9 @@ def _file() -> rx.Component:
 
 
 def _start() -> rx.Component:
-    ways = [rx.segmented_control.item(way, value=way) for way in WAYS]
     return rx.el.section(
         rx.el.span("Paste this on your machine", class_name="ry-lab"),
-        rx.segmented_control.root(*ways, value=State.way, on_change=State.set_way, aria_label="How to start it"),
+        segments("How to start it", {way: way for way in WAYS}, value=State.way, on_change=State.set_way),
         rx.match(State.way, *((way, _file()) for way in WITH_FILE), rx.fragment()),
         code_block(State.command, "Copy the command", State.copied, State.worker_id),
         rx.el.p(

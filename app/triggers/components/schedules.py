@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.triggers.state.triggers import TriggersState
-from app.ui.choice import choice
+from app.ui.choice import choice, segments
 from app.ui.form.elements import Fields, exact_input, field, labelled, problem_line
 from app.ui.resource import removal
 from app.ui.sheet import form_sheet
@@ -13,13 +13,8 @@ OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DES
 
 
 def _kinds() -> rx.Component:
-    kinds = (("Hourly", "hourly"), ("Daily", "daily"), ("Weekly", "weekly"), ("Cron", "cron"))
-    return rx.segmented_control.root(
-        *[rx.segmented_control.item(words, value=key) for words, key in kinds],
-        value=State.kind,
-        on_change=State.set_kind,
-        aria_label="When",
-    )
+    kinds = {"hourly": "Hourly", "daily": "Daily", "weekly": "Weekly", "cron": "Cron"}
+    return segments("When", kinds, value=State.kind, on_change=State.set_kind)
 
 
 def _times() -> rx.Component:

@@ -15,9 +15,10 @@ from app.jobs.view.rows import JobRow
 from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
 from app.ui.elements import DOWNLOAD, clock_time, since
-from app.ui.feedback import empty, failed, skeleton_rows
+from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
 from app.ui.link import page_link
+from app.ui.panel import or_problem
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, page_foot, search_box, show_all
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
@@ -150,12 +151,11 @@ def _nothing() -> rx.Component:
 
 
 def _panel() -> rx.Component:
-    problem = failed("Jobs could not be loaded", JobsState.problem, JobsState.problem_hint, JobsState.load)
     fresh = fresh_button(JobsState.fresh_count, JobsState.show_fresh)
     foot = page_foot(JobsState, PAGE_SIZE, JobsState.total, fresh)
     has_table = JobsState.is_loading | (JobsState.rows.length() > 0)
     return rx.el.section(
-        rx.cond(JobsState.problem != "", problem, rx.cond(has_table, rx.fragment(_table(), foot), _nothing())),
+        or_problem(JobsState, "Jobs", rx.cond(has_table, rx.fragment(_table(), foot), _nothing())),
         class_name="ry-panel",
         aria_label="Jobs of " + SessionState.org_name,
     )

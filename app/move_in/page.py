@@ -11,10 +11,11 @@ from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
 from app.ui.button import act_button, link_button
 from app.ui.choice import segments
-from app.ui.feedback import failed, notice
+from app.ui.feedback import notice
 from app.ui.form.elements import exact_input
 from app.ui.icons import icon
 from app.ui.link import number_link, page_link
+from app.ui.panel import or_problem
 from app.ui.table import cell, heads, table
 
 State = MoveInState
@@ -178,13 +179,10 @@ def _states() -> rx.Component:
 
 
 def move_in() -> rx.Component:
-    problem = failed("The reading could not be loaded", State.problem, State.problem_hint, State.load)
     body = rx.fragment(_source(), _roots(), _states())
     return page(
         head("Bring in existing infrastructure", "From a repository and its state. Nothing is applied."),
-        rx.el.div(
-            rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), body), class_name="ry-stack"
-        ),
+        rx.el.div(or_problem(State, "The reading", body, is_page=True), class_name="ry-stack"),
         title="Bring in",
         active="modules",
         crumbs=(("Modules", "/dashboard/modules"),),

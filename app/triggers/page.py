@@ -14,9 +14,8 @@ from app.triggers.view.review import ReviewRow, StepView
 from app.ui.badges import job_badge
 from app.ui.button import act_button
 from app.ui.dialog import question
-from app.ui.feedback import failed
 from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import or_problem, titled_panel
 
 State = ReviewState
 
@@ -95,8 +94,7 @@ def _body() -> rx.Component:
     loading = rx.el.div(class_name="ry-panel ry-skel-block", style={"height": "320px"}, aria_busy="true")
     steps = State.review["steps"].to(list[StepView])
     shown = rx.cond(steps.length() > 0, rx.fragment(rx.foreach(steps, _step)), loading)
-    problem = failed("The review could not be loaded", State.problem, State.problem_hint, State.load)
-    return rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), shown)
+    return or_problem(State, "The review", shown, is_page=True)
 
 
 def review() -> rx.Component:

@@ -11,7 +11,7 @@ from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.button import icon_button, small_button
-from app.ui.choice import choice, offered
+from app.ui.choice import choice, offered, segments
 from app.ui.form.elements import check_field, exact_input, problem_line
 from app.ui.icons import icon
 from app.ui.sheet import sheet, sheet_form
@@ -135,14 +135,11 @@ def _archive() -> rx.Component:
 
 
 def _source() -> rx.Component:
-    kinds = (("Git", "git"), ("Archive", "archive"), ("Inline", "inline"), ("On the runner", "local"))
-    items = [rx.segmented_control.item(label, value=value) for label, value in kinds]
+    kinds = {"git": "Git", "archive": "Archive", "inline": "Inline", "local": "On the runner"}
     local = _text("local_path", "Path", "A folder on the machine of the runner that takes the job.", "/srv/infra/vpc")
     return _section(
         "Source",
-        rx.segmented_control.root(
-            *items, value=State.source_kind, on_change=State.set_source_kind, aria_label="Source"
-        ),
+        segments("Source", kinds, value=State.source_kind, on_change=State.set_source_kind),
         rx.match(
             State.source_kind,
             ("archive", _archive()),

@@ -56,12 +56,6 @@ def _views() -> rx.Component:
     )
 
 
-def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component) -> rx.Component:
-    return choice(
-        label, rx.select.item(f"Any {label.lower()}", value="any"), *items, width=None, value=value, on_change=on_change
-    )
-
-
 def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.Component:
     return small_button(
         rx.el.span(label, class_name="mut"),
@@ -92,11 +86,10 @@ def _csv() -> rx.Component:
 
 
 def _selects() -> list[rx.Component]:
-    statuses = [rx.select.item(word, value=name) for name, word in STATUS_WORDS.items()]
-    types = [rx.select.item(word, value=name) for name, word in TYPE_WORDS.items()]
+    statuses, types = {"any": "Any status", **STATUS_WORDS}, {"any": "Any type", **TYPE_WORDS}
     return [
-        _select("Status", JobsState.status, JobsState.choose_status, *statuses),
-        _select("Type", JobsState.type, JobsState.choose_type, *types),
+        choice("Status", statuses, width=None, value=JobsState.status, on_change=JobsState.choose_status),
+        choice("Type", types, width=None, value=JobsState.type, on_change=JobsState.choose_type),
         _chips(),
     ]
 

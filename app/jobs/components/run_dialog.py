@@ -42,15 +42,10 @@ def _module() -> rx.Component:
 
 
 def _type() -> rx.Component:
+    types = {name: TYPE_WORDS[name] for name in TYPES}
     return _field(
         "Operation",
-        choice(
-            "Operation",
-            *[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES],
-            width=None,
-            value=RunState.type,
-            on_change=RunState.set_type,
-        ),
+        choice("Operation", types, width=None, value=RunState.type, on_change=RunState.set_type),
         RunState.effect,
     )
 
@@ -106,21 +101,9 @@ def _text(name: str, label: str, hint: str, *, is_long: bool = True) -> rx.Compo
 
 
 def _choices() -> rx.Component:
-    priority = choice(
-        "Priority",
-        *[rx.select.item(word, value=value) for value, word in PRIORITIES.items()],
-        width=None,
-        value=RunState.priority,
-        on_change=RunState.set_priority,
-    )
-    pin = choice(
-        "Runner",
-        rx.select.item("Not pinned", value="any"),
-        offered(RunState.runners),
-        width=None,
-        value=RunState.pin,
-        on_change=RunState.set_pin,
-    )
+    priority = choice("Priority", PRIORITIES, width=None, value=RunState.priority, on_change=RunState.set_priority)
+    runners = offered(RunState.runners)
+    pin = choice("Runner", {"any": "Not pinned"}, runners, width=None, value=RunState.pin, on_change=RunState.set_pin)
     refresh = rx.el.label(
         rx.checkbox(checked=RunState.is_refresh_only, on_change=RunState.set_refresh_only, aria_label="Refresh only"),
         "Refresh only: bring the state up to date, plan no change",

@@ -15,11 +15,11 @@ from app.ui.panel import titled_panel
 
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"
-CHOICES = (
-    ("Plan it only by hand", "off"),
-    ("Plan it when a bound output changes", "on_change"),
-    ("Plan it after each apply", "always"),
-)
+CHOICES = {
+    "off": "Plan it only by hand",
+    "on_change": "Plan it when a bound output changes",
+    "always": "Plan it after each apply",
+}
 
 
 def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
@@ -58,12 +58,11 @@ def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Co
 
 
 def _add() -> rx.Component:
-    items = [rx.select.item(label, value=value) for label, value in CHOICES]
     bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
         rx.cond(may("state.write"), bound),
-        choice("When to plan it", *items, name="cascades", default_value="off", width=None),
+        choice("When to plan it", CHOICES, name="cascades", default_value="off", width=None),
         check_field("Apply only the commit that was applied there", name="is_promotion"),
         plain_button("Add dependency", type="submit"),
         on_submit=State.add,

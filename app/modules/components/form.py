@@ -150,18 +150,17 @@ def _source() -> rx.Component:
     )
 
 
-def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Component:
-    control = choice(label, *items, name=key, default_value=State.values[key], width=None)
+def _select(key: str, label: str, options: dict[str, str], hint: str = "", *more: rx.Component) -> rx.Component:
+    control = choice(label, options, *more, name=key, default_value=State.values[key], width=None)
     return _frame(key, label, control, hint)
 
 
 def _engine() -> rx.Component:
-    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"), ("Terragrunt", "terragrunt"))
-    items = [rx.select.item(label, value=value) for label, value in names]
+    engines = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
     return _section(
         "Engine",
         rx.el.div(
-            _select("engine", "Engine", items),
+            _select("engine", "Engine", engines),
             _text("engine_version", "Version", "Leave empty to use the runner's version.", "1.10.5"),
             class_name="ry-two",
         ),
@@ -176,7 +175,7 @@ def _hooks() -> rx.Component:
 
 
 def _running() -> rx.Component:
-    pins = [rx.select.item("Any eligible runner", value="any"), offered(State.runners)]
+    pins, nearest = {"any": "Any eligible runner"}, "The nearest one, unless you pin it."
     auto = check_field(
         "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )
@@ -191,7 +190,7 @@ def _running() -> rx.Component:
         "Running",
         _text("labels", "Labels", "Only runners that have all of them take its jobs.", "gpu=true, zone=eu"),
         rx.el.div(
-            _select("pinned_worker_id", "Runner", pins, "The nearest one, unless you pin it."),
+            _select("pinned_worker_id", "Runner", pins, nearest, offered(State.runners)),
             _text("runner_instance_name", "Instance", "One process of that runner, by name."),
             class_name="ry-two",
         ),
@@ -237,8 +236,7 @@ def _module_fields() -> rx.Component:
 def _group_fields() -> rx.Component:
     new = _text("path", "Path", "Created with every group above it.", "platform/network")
     fixed = rx.el.input(type="hidden", name="path", default_value=State.values["path"])
-    names = {INHERIT: "As the group above", **APPLY_MODES}
-    modes = [rx.select.item(words, value=mode) for mode, words in names.items()]
+    modes = {INHERIT: "As the group above", **APPLY_MODES}
     return rx.fragment(
         rx.cond(State.is_new, new, fixed),
         _text("description", "Description", "What belongs here."),
@@ -249,7 +247,7 @@ def _group_fields() -> rx.Component:
         _select(
             "drift_action",
             "When a check finds drift",
-            [rx.select.item(words, value=key) for key, words in DRIFT_ACTIONS.items()],
+            DRIFT_ACTIONS,
             "The same finding once. Modules below inherit it.",
         ),
         _hooks(),

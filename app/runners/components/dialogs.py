@@ -57,10 +57,10 @@ def _typed() -> rx.Component:
 
 
 def _overlap() -> rx.Component:
-    items = [rx.select.item(label.capitalize(), value=value) for value, label in OVERLAPS.items()]
+    ends = {value: label.capitalize() for value, label in OVERLAPS.items()}
     return labelled(
         "The old token ends",
-        choice("The old token ends", *items, value=State.overlap, on_change=State.set_overlap, width=None),
+        choice("The old token ends", ends, value=State.overlap, on_change=State.set_overlap, width=None),
         rx.el.small("Until then both work, so that you can change it without a pause."),
     )
 

@@ -109,7 +109,7 @@ def _row(row: rx.Var[DeliveryView]) -> rx.Component:
 def _choice() -> rx.Component:
     return choice(
         "Repository",
-        rx.select.item("All repositories", value=EVERY),
+        {EVERY: "All repositories"},
         offered(State.rows),
         value=State.only,
         on_change=State.show_only,

@@ -157,7 +157,7 @@ def test_the_palette_runs_commands_and_needs_a_confirmation_to_change_infrastruc
     run("lock commands", "Lock commands/db…")
     expect(page.get_by_role("alertdialog")).to_be_visible()
     page.keyboard.press("Escape")
-    run("audit", "Settings: audit log")
+    run("audit", "Settings › Audit log")
     expect(page.get_by_role("heading", name="Audit log")).to_be_visible()
     is_dark = page.locator("html.dark").count()
     run("dark", "Switch theme: light or dark")

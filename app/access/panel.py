@@ -5,9 +5,10 @@ from typing import Any
 import reflex as rx
 
 from app.access.state import AccessState
-from app.access.view import ICONS, AccessRow, RoleChoice
+from app.access.view import ICONS, AccessRow
 from app.frame.session import may
-from app.ui.button import act_button
+from app.ui.button import act_button, small_button
+from app.ui.choice import offered
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
 from app.ui.icons import icon
@@ -55,9 +56,7 @@ def access_panel() -> rx.Component:
     why = rx.el.button(
         "Why may this person …?", on_click=State.set_asking(True), type="button", class_name="rt-reset ry-link"
     )
-    give = rx.button(
-        icon("user-plus"), "Give access", on_click=State.add, size="1", variant="surface", color_scheme="gray"
-    )
+    give = small_button(icon("user-plus"), "Give access", on_click=State.add)
     more = rx.el.div(page_link(State.more, " more members", href=MEMBERS, class_name="ry-a"), class_name="ry-foot num")
     adds_up = rx.el.span(
         "Roles add up from the organisation down to here. Nothing below takes one away.", class_name="grow"
@@ -95,13 +94,9 @@ def _choice(name: str, label: str, items: Any, value: str) -> rx.Component:
     )
 
 
-def _role(choice: rx.Var[RoleChoice]) -> rx.Component:
-    return rx.select.item(choice["words"], value=choice["name"])
-
-
 def _give() -> rx.Component:
     who = "A member, a team or a service account."
-    roles = _choice("role", "Role", rx.foreach(State.roles, _role), "planner")
+    roles = _choice("role", "Role", offered(State.roles, "words", "name"), "planner")
     fields = [
         field("who", "Who", _person("who", "name@example.org, team:sre or account:ci"), State.errors, who),
         field("role", "Role", roles, State.errors, "You can give what you may do here yourself."),
@@ -127,6 +122,5 @@ def _why() -> rx.Component:
 
 
 def access_dialogs() -> list[rx.Component]:
-    """Give, take away, explain."""
     effect = "The role ends here and below. Roles from above, and through other teams, stay."
     return [_give(), _why(), removal(State, "Take access away from", effect, "Take away")]

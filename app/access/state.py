@@ -13,8 +13,6 @@ UNKNOWN = "There is nobody of this name. Choose one of the list."
 
 
 class AccessState(OpenForm, rx.State):
-    """The access of one path."""
-
     path: str = ""
     rows: list[AccessRow] = []
     more: int = 0
@@ -55,14 +53,12 @@ class AccessState(OpenForm, rx.State):
 
     @rx.event
     async def add(self) -> None:
-        """Open the form that gives somebody a role here."""
         await self._offer()
         self.offered = list(self._subjects)
         self._draw_form()
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
-        """Give the role."""
         name, role = str(form.get("who") or "").strip(), str(form.get("role") or "")
         found = self._subjects.get(name)
         self.errors = {} if found else {"who": UNKNOWN}
@@ -76,19 +72,16 @@ class AccessState(OpenForm, rx.State):
 
     @rx.event
     def ask_remove(self, key: str) -> None:
-        """Ask before a role that was given here is taken away."""
         found = next((row for row in self.get_value("rows") if row["id"] == key and row["is_here"]), None)
         if found is not None:
             self.removing, self.removing_name = key, found["name"]
 
     @rx.event
     def keep(self) -> None:
-        """Take nothing away."""
         self.removing = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:
-        """Take the role away."""
         gone, self.removing = self.removing, ""
         if not gone:
             return None
@@ -106,7 +99,6 @@ class AccessState(OpenForm, rx.State):
 
     @rx.event
     async def explain(self, form: dict[str, Any]) -> None:
-        """Answer it in one line."""
         user = self._members.get(str(form.get("who") or "").strip())
         self.errors, self.why = {} if user else {"person": UNKNOWN}, ""
         if user is None:

@@ -1,11 +1,10 @@
 """The access at a path, as a page shows it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from app.ui.reader import Row
 from app.ui.words import ROLE_WORDS
-
-Row = Mapping[str, Any]
 
 # The members of a large organisation are under Settings; a page shows those with most rights.
 MOST_MEMBERS = 30
@@ -15,8 +14,6 @@ ICONS = {"member": "user", "team": "users", "account": "bot"}
 
 
 class AccessRow(TypedDict):
-    """A role that somebody has here."""
-
     id: str
     kind: str
     name: str

@@ -20,15 +20,6 @@ from app.ui.table import cell, heads, search_box, show_all, table, turns
 HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))
 
 
-def _select(label: str, value: Any, on_change: Any, items: list[tuple[str, str]]) -> rx.Component:
-    offered = [rx.select.item(said, value=key) for key, said in items]
-    return choice(label, *offered, value=value, on_change=on_change, width=None)
-
-
-def _kinds() -> rx.Component:
-    return segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind)
-
-
 def _subject() -> rx.Component:
     """Show that the address names one runner or job, and link back to all."""
     chip = small_button(
@@ -42,18 +33,15 @@ def _subject() -> rx.Component:
 
 
 def _bar() -> rx.Component:
-    names = [
-        ("any", "Any event"),
-        *sorted(((key, said.capitalize()) for key, said in NAMES.items()), key=lambda i: i[1]),
-    ]
-    spans = [(key, said) for key, (said, _) in SPANS.items()]
+    words = sorted(((key, said.capitalize()) for key, said in NAMES.items()), key=lambda each: each[1])
+    names, spans = {"any": "Any event", **dict(words)}, {key: said for key, (said, _) in SPANS.items()}
     search = search_box(
         "event-search", "Search events", EventsState.search_for, EventsState.clear, value=EventsState.search
     )
     return rx.el.div(
-        _kinds(),
-        _select("Event", EventsState.event, EventsState.choose_event, names),
-        _select("Time", EventsState.span, EventsState.choose_span, spans),
+        segments("Events of", KINDS, value=EventsState.kind, on_change=EventsState.choose_kind),
+        choice("Event", names, value=EventsState.event, on_change=EventsState.choose_event, width=None),
+        choice("Time", spans, value=EventsState.span, on_change=EventsState.choose_span, width=None),
         _subject(),
         rx.el.span(class_name="grow hide-s"),
         search,
@@ -121,7 +109,6 @@ def _panel() -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The events page."""
     return page(
         head("Events", "What happened to runners and jobs, and why.", _files()),
         place_tabs("Figures", FIGURES, "Events"),

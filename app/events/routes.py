@@ -25,7 +25,6 @@ COLUMNS = (
 
 
 def json_lines(rows: Iterable[Row]) -> str:
-    """Return events as one JSON object per line."""
     return "".join(json.dumps({name: row.get(name) for name in COLUMNS}, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -36,7 +35,6 @@ FORMATS: dict[str, tuple[str, str, Callable[[Iterable[Row]], str]]] = {
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the export's route."""
     return [Route("/api/events.{format}", guarded(runtime, export))]
 
 

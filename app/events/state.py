@@ -9,7 +9,7 @@ import reflex as rx
 from app.events.view import EventFilter, EventRow, build, export, read
 from app.frame.route import say_in_address
 from app.live.page import LivePage
-from app.project.live_queries import Held, LiveQuery, live_query
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 
@@ -19,8 +19,6 @@ RENEW_SECONDS = 2.0
 
 
 class EventsState(LivePage, rx.State):
-    """The content of the events page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     rows: list[EventRow] = []
@@ -59,7 +57,7 @@ class EventsState(LivePage, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
         if held is not None:
-            self._assign("rows", held.make("rows", _rows))
+            self._assign("rows", held.each("rows", build))
             self._assign("has_more", bool(held.answer["has_more"]))
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec:
@@ -76,22 +74,18 @@ class EventsState(LivePage, rx.State):
 
     @rx.event
     async def choose_kind(self, value: str | list[str]) -> rx.event.EventSpec:
-        """Show events of runners, of jobs, or both."""
         return await self._choose("kind", value if isinstance(value, str) else "")
 
     @rx.event
     async def choose_event(self, value: str) -> rx.event.EventSpec:
-        """Show one type of event."""
         return await self._choose("event", value)
 
     @rx.event
     async def choose_span(self, value: str) -> rx.event.EventSpec:
-        """Show another time."""
         return await self._choose("span", value)
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec:
-        """Show what has these words."""
         return await self._choose("search", text)
 
     @rx.event
@@ -101,16 +95,10 @@ class EventsState(LivePage, rx.State):
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:
-        """Show everything again; the browser has emptied the field."""
         return await self._show_chosen(EventFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show older or newer events."""
         if step < 0 or self.has_more:
             self.page_number = max(0, self.page_number + (1 if step > 0 else -1))
             await self._turn()
-
-
-def _rows(held: Held) -> list[EventRow]:
-    return [build(row) for row in held.rows()]

@@ -11,9 +11,8 @@ from urllib.parse import urlencode
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.words import PHASE_WORDS
 from app.runners.view.events import RUNNER_EVENTS, say_reason
+from app.ui.reader import Row
 from app.ui.words import capitalised
-
-Row = Mapping[str, Any]
 
 KINDS = {"any": "All", "runner": "Runners", "job": "Jobs"}
 SPANS = {"1h": ("Last hour", 1), "24h": ("Last 24 h", 24), "7d": ("Last 7 d", 168), "all": ("Any time", 0)}
@@ -44,7 +43,6 @@ class EventFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing was chosen."""
         return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:
@@ -80,14 +78,11 @@ def read(query: Mapping[str, str]) -> EventFilter:
 
 
 def export(chosen: EventFilter, now: datetime) -> str:
-    """The address of the file with these events."""
     wanted = chosen.arguments(now)
     return "?" + urlencode({"search": wanted["search"], "filters": json.dumps(wanted["filters"])})
 
 
 class EventRow(TypedDict):
-    """One event in words."""
-
     key: str
     name: str
     at: str

@@ -8,18 +8,18 @@ from app.figures.view.figures import RANGES
 from app.frame.layout import FIGURES, head, page, place_tabs
 from app.frame.route import Route
 from app.ui.button import link_button
+from app.ui.choice import segments
 from app.ui.elements import DOWNLOAD
-from app.ui.feedback import empty, failed
+from app.ui.feedback import empty
 from app.ui.icons import icon
+from app.ui.panel import or_problem
 
 WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
 
 
 def _spans() -> rx.Component:
-    items = [rx.segmented_control.item(WORDS[span], value=span) for span in RANGES]
-    control = rx.segmented_control.root(
-        *items, value=FiguresState.span, on_change=FiguresState.choose, aria_label="Time span"
-    )
+    words = {span: WORDS[span] for span in RANGES}
+    control = segments("Time span", words, value=FiguresState.span, on_change=FiguresState.choose)
     return rx.el.div(control, class_name="ry-bar")
 
 
@@ -38,8 +38,7 @@ def _body() -> rx.Component:
         ),
         rx.cond(FiguresState.figures["jobs"] == 0, nothing),
     )
-    problem = failed("Figures could not be loaded", FiguresState.problem, FiguresState.problem_hint, FiguresState.load)
-    return rx.cond(FiguresState.problem != "", rx.el.section(problem, class_name="ry-panel"), charts)
+    return or_problem(FiguresState, "Figures", charts, is_page=True)
 
 
 def _csv() -> rx.Component:
@@ -49,7 +48,6 @@ def _csv() -> rx.Component:
 
 
 def figures() -> rx.Component:
-    """The figures page."""
     return page(
         head("Figures", "How long jobs wait, how busy runners are, and how jobs end.", _csv()),
         place_tabs("Figures", FIGURES, "Figures"),

@@ -13,7 +13,6 @@ COLUMNS = ("at", "jobs", "succeeded", "failed", "p50", "p95", "p99", "share")
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the export's route."""
     return [Route("/api/figures.csv", guarded(runtime, export))]
 
 

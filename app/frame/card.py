@@ -31,7 +31,6 @@ SIGNALS = (
 
 
 def logo() -> rx.Component:
-    """Draw the mark and the name."""
     lines = ("M6 17.5h12", "M6 12h4.2c3.4 0 3.6-5.5 7.8-5.5")
     return rx.el.span(
         rx.el.svg(
@@ -54,7 +53,6 @@ def logo() -> rx.Component:
 
 
 def yard() -> rx.Component:
-    """Draw the tracks."""
     tracks = [rx.el.svg.path(d=f"M-20 {y}H1460") for y in LINES]
     switches = [rx.el.svg.path(d=switch) for switch in SWITCHES]
     signals = [
@@ -99,5 +97,4 @@ def line_below(text: str, link: rx.Component) -> rx.Component:
 
 
 def submit(label: str, **props: Any) -> rx.Component:
-    """The card's one ink button."""
     return act_button(label, type="submit", width="100%", **props)

@@ -106,7 +106,6 @@ def head(
 
 
 def panel(*children: rx.Component, **props: object) -> rx.Component:
-    """A white panel."""
     return rx.el.section(*children, class_name="ry-panel", **props)
 
 
@@ -119,7 +118,6 @@ OF_MODULE = ("Overview", "Variables", "Order", "State", "Access")
 
 
 def place_tabs(place: str, tabs: Sequence[tuple[str, Any]], active: Any) -> rx.Component:
-    """Links between the pages of one place."""
     links = [
         page_link(
             label,

@@ -26,13 +26,13 @@ OPERATORS_MAY = frozenset({
 })  # fmt: skip
 # The topics of the connection's mark and of the counts beside the menu.
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
+# What a segmented control sends.
+SEGMENT = str | list[str]
 # The most that REST answers at once.
 REST_ROWS = 1000
 
 
 class OrgItem(TypedDict):
-    """An entry of the organisation menu."""
-
     id: str
     name: str
     initials: str
@@ -52,12 +52,27 @@ def _saying(handler: Callable[..., Any]) -> Callable[..., Any]:
     return said
 
 
+def takes(name: str, kind: Any = str, *, of: Any = None, most: int = 200) -> Any:
+    """A handler that assigns what was typed, cut to `most`, or chosen: only one `of` these, which a name finds in the state."""
+
+    def take(self, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        offered = self.get_value(of) if isinstance(of, str) else of
+        if offered is None or (isinstance(value, str) and value in offered):
+            setattr(self, name, value[:most] if isinstance(value, str) else value)
+
+    take.__annotations__ = {"value": kind, "return": None}
+    return take
+
+
 class Sparing(rx.State, mixin=True):
     """A state that sends only what differs (whatever is assigned is sent, and sent whole) and whose handlers say refusals."""
 
     def __init_subclass__(cls, mixin: bool = False, **kwargs: Any) -> None:
         """Wrap the handlers, and have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
         for name, handler in list(vars(cls).items()):
+            if inspect.isfunction(handler) and not name.startswith("_"):
+                # Reflex calls a handler as its function is called.
+                handler.__qualname__ = f"{cls.__name__}.{name}"
             if inspect.iscoroutinefunction(handler) and not name.startswith("_"):
                 setattr(cls, name, _saying(handler))
         super().__init_subclass__(mixin=mixin, **kwargs)
@@ -71,7 +86,6 @@ class Sparing(rx.State, mixin=True):
             setattr(self, name, value)
 
     def _go(self, path: str) -> rx.event.EventSpec:
-        """Lead to another page of the tab's organisation."""
         return rx.redirect(within(organisation_in(self.router.url.path), path))
 
 
@@ -201,7 +215,6 @@ class SessionState(Sparing, rx.State):
 
     @rx.event
     async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
-        """Look at another organisation of mine."""
         if org_id not in {org["id"] for org in self.orgs}:
             return None
         # A full load: nothing of the other organisation may stay in this tab's states.

@@ -147,7 +147,6 @@ def small_menu() -> rx.Component:
 
 
 def sidebar(active: str) -> rx.Component:
-    """The wide screen's menu."""
     return rx.el.aside(
         _organisation(),
         *[_entry(*entry, active=active) for entry in ENTRIES],
@@ -175,7 +174,6 @@ def sidebar(active: str) -> rx.Component:
 
 
 def bottom_tabs(active: str) -> rx.Component:
-    """The narrow screen's menu."""
     tabs = [
         page_link(
             icon(icon_name, ""),

@@ -1,14 +1,12 @@
 """Finds runners that are out of date by version order, never by inequality (1.10.0 is newer than 1.9.0)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from app.project.store import OrgStore
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 # A fleet of a thousand has a handful of versions, and all of them are compared with every change.

@@ -23,7 +23,6 @@ _OURS = "app."
 
 
 def is_public(fn: Callable[..., Any]) -> bool:
-    """Return whether anybody may call this handler."""
     return bool(getattr(fn, "is_public", False))
 
 

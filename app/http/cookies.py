@@ -29,5 +29,4 @@ def set_sid(response: Response, sid: str, *, is_secure: bool) -> None:
 
 
 def clear_sid(response: Response) -> None:
-    """Take the session id away."""
     response.delete_cookie(NAME, path="/", httponly=True, samesite="lax")

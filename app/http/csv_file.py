@@ -11,12 +11,10 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def header(columns: Sequence[str]) -> str:
-    """Return the first line."""
     return _csv([columns])
 
 
 def lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as lines, with these of their columns."""
     return _csv([_cell(row.get(column)) for column in columns] for row in rows)
 
 

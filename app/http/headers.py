@@ -40,7 +40,6 @@ def content_policy(origins: Iterable[str]) -> str:
 
 
 def with_headers(inner: ASGIApp, origins: Iterable[str]) -> ASGIApp:
-    """Add the headers to every answer."""
     added = {**HEADERS, "content-security-policy": content_policy(origins)}
 
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,8 +26,8 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.ui.elements import DOWNLOAD, since
-from app.ui.feedback import failed
 from app.ui.icons import icon
+from app.ui.panel import or_problem
 
 View = JobState.view
 
@@ -63,10 +63,7 @@ def _timeline() -> rx.Component:
         class_name="ry-tl1",
     )
     return rx.el.section(
-        head,
-        rx.cond(JobState.is_line_open, timeline(JobState.line)),
-        class_name="ry-panel",
-        aria_label="Timeline",
+        head, rx.cond(JobState.is_line_open, timeline(JobState.line)), class_name="ry-panel", aria_label="Timeline"
     )
 
 
@@ -88,11 +85,7 @@ def _log() -> rx.Component:
 
 
 def _why(on_enable: Enable) -> rx.Component:
-    panel = rx.cond(
-        SessionState.can_admin,
-        why_panel(JobState.why, on_enable),
-        why_panel(JobState.why),
-    )
+    panel = rx.cond(SessionState.can_admin, why_panel(JobState.why, on_enable), why_panel(JobState.why))
     return rx.cond(JobState.why.is_known & View["is_waiting"], panel)
 
 
@@ -153,19 +146,12 @@ def _skeleton() -> rx.Component:
 
 def job(on_enable: Enable) -> rx.Component:
     """The job's page; `on_enable` enables a runner that the job waits for."""
-    problem = rx.el.section(
-        failed("The job could not be loaded", JobState.problem, JobState.problem_hint, JobState.load),
-        class_name="ry-panel",
-    )
     none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
+    shown = rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), none))
     return page(
         scripts(),
         page_key("needed", JobActionState.next_needed),
-        rx.cond(
-            JobState.problem != "",
-            problem,
-            rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), none)),
-        ),
+        or_problem(JobState, "The job", shown, is_page=True),
         title=rx.cond(JobState.is_found, "#" + View["number"].to_string(), "Job"),
         active="jobs",
         crumbs=(("Jobs", "/dashboard/jobs"),),

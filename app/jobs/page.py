@@ -12,10 +12,13 @@ from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
 from app.jobs.state.run import RunState
 from app.jobs.view.rows import JobRow
+from app.ui.button import plain_button, small_button
+from app.ui.choice import choice
 from app.ui.elements import DOWNLOAD, clock_time, since
-from app.ui.feedback import empty, failed, skeleton_rows
+from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
 from app.ui.link import page_link
+from app.ui.panel import or_problem
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, page_foot, search_box, show_all
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
@@ -53,25 +56,13 @@ def _views() -> rx.Component:
     )
 
 
-def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component) -> rx.Component:
-    return rx.select.root(
-        rx.select.trigger(aria_label=label),
-        rx.select.content(rx.select.item(f"Any {label.lower()}", value="any"), *items),
-        value=value,
-        on_change=on_change,
-    )
-
-
 def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.Component:
-    return rx.button(
+    return small_button(
         rx.el.span(label, class_name="mut"),
         value,
         icon("x"),
         on_click=on_click,
-        variant="surface",
-        color_scheme="gray",
         radius="full",
-        size="1",
         aria_label=lifted,
         custom_attrs={"data-testid": name},
     )
@@ -81,15 +72,12 @@ def _chips() -> rx.Component:
     """Name the runner whose jobs these are, when the address does; a runner is found by the search as well."""
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
-    return rx.fragment(
-        rx.cond(JobsState.runner_name != "", runner),
-        rx.cond(JobsState.changed != "any", changed),
-    )
+    return rx.fragment(rx.cond(JobsState.runner_name != "", runner), rx.cond(JobsState.changed != "any", changed))
 
 
 def _csv() -> rx.Component:
     return rx.el.a(
-        rx.button(icon("download"), "CSV", variant="surface", color_scheme="gray"),
+        plain_button(icon("download"), "CSV"),
         href="/api/jobs.csv" + JobsState.export,
         title="These jobs as a file, 10,000 at most",
         class_name="hide-s",
@@ -98,11 +86,10 @@ def _csv() -> rx.Component:
 
 
 def _selects() -> list[rx.Component]:
-    statuses = [rx.select.item(word, value=name) for name, word in STATUS_WORDS.items()]
-    types = [rx.select.item(word, value=name) for name, word in TYPE_WORDS.items()]
+    statuses, types = {"any": "Any status", **STATUS_WORDS}, {"any": "Any type", **TYPE_WORDS}
     return [
-        _select("Status", JobsState.status, JobsState.choose_status, *statuses),
-        _select("Type", JobsState.type, JobsState.choose_type, *types),
+        choice("Status", statuses, width=None, value=JobsState.status, on_change=JobsState.choose_status),
+        choice("Type", types, width=None, value=JobsState.type, on_change=JobsState.choose_type),
         _chips(),
     ]
 
@@ -157,23 +144,17 @@ def _nothing() -> rx.Component:
 
 
 def _panel() -> rx.Component:
-    problem = failed("Jobs could not be loaded", JobsState.problem, JobsState.problem_hint, JobsState.load)
     fresh = fresh_button(JobsState.fresh_count, JobsState.show_fresh)
     foot = page_foot(JobsState, PAGE_SIZE, JobsState.total, fresh)
     has_table = JobsState.is_loading | (JobsState.rows.length() > 0)
     return rx.el.section(
-        rx.cond(
-            JobsState.problem != "",
-            problem,
-            rx.cond(has_table, rx.fragment(_table(), foot), _nothing()),
-        ),
+        or_problem(JobsState, "Jobs", rx.cond(has_table, rx.fragment(_table(), foot), _nothing())),
         class_name="ry-panel",
         aria_label="Jobs of " + SessionState.org_name,
     )
 
 
 def jobs() -> rx.Component:
-    """The jobs page."""
     search = search_box(
         "job-search", "Search job, module or runner", JobsState.search_for, JobsState.clear, value=JobsState.search
     )

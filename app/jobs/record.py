@@ -21,7 +21,6 @@ MOST_EVENTS = 5000
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the routes of the files."""
     return [
         Route("/api/jobs/{job}/record.json", guarded(runtime, download)),
         Route("/api/jobs/{job}/record.dsse.json", guarded(runtime, download_signed)),

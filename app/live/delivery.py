@@ -27,7 +27,6 @@ class Delivery:
     """Sends tabs what their states have to tell."""
 
     def __init__(self, app: rx.App) -> None:
-        """Send by the app's sockets."""
         self._sockets = app.sio
         self._namespace = app.event_namespace.namespace
         self._frames: dict[Hashable, tuple[Delta, Frame]] = {}

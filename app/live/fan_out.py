@@ -43,7 +43,6 @@ class Waiting:
         self._shown_at: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """Return how many tabs wait."""
         return len(self._rows) + len(self._heartbeats)
 
     def add(self, tabs: Iterable[str], changed: Changed) -> None:
@@ -67,7 +66,6 @@ class Waiting:
         return max(0.0, min((self._due(tab) for tab in self._rows), default=now) - now)
 
     def keep(self, tabs: Iterable[str]) -> None:
-        """Forget the tabs that were closed."""
         kept = set(tabs)
         self._shown_at = {tab: at for tab, at in self._shown_at.items() if tab in kept}
 
@@ -129,7 +127,6 @@ class _FanOut:
 
 
 def merge(first: Changed | None, second: Changed) -> Changed:
-    """Put two changes together."""
     if first is None:
         return second
     tables = dict(first.tables)

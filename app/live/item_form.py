@@ -32,7 +32,6 @@ class OpenForm(Listed, mixin=True):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
         self.is_open = is_open and self.is_open
 
 
@@ -44,7 +43,6 @@ class ItemForm(OpenForm, LivePage, mixin=True):
     is_new: bool = True
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
-        """Open the form with an item."""
         self.chosen, self.is_new = chosen, is_new
         self._draw_form()
 
@@ -55,12 +53,10 @@ class ItemForm(OpenForm, LivePage, mixin=True):
 
     @rx.event
     def add(self) -> None:
-        """Open an empty form."""
         self._fill(self.EMPTY, is_new=True)
 
     @rx.event
     def edit(self, key: str) -> None:
-        """Open the form of an item."""
         found = self._find(key)
         if found is not None:
             self._fill(found, is_new=False)
@@ -85,24 +81,20 @@ class Removing(Listed, mixin=True):
     removing_name: str = ""
 
     async def _removal_arguments(self, found: Any) -> dict[str, Any]:
-        """Name what is removed, for the database."""
         return {self.REMOVAL.argument: found["id"]}
 
     @rx.event
     def ask_remove(self, key: str) -> None:
-        """Ask before an item is removed."""
         found = self._find(key)
         if found is not None:
             self.removing, self.removing_name = key, found["name"]
 
     @rx.event
     def keep(self) -> None:
-        """Remove nothing."""
         self.removing = self.removing_name = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:
-        """Remove the item in question."""
         found, self.removing = self._find(self.removing), ""
         if found is None:
             return None
@@ -111,8 +103,6 @@ class Removing(Listed, mixin=True):
 
 
 class Items(Removing, ItemForm, mixin=True):
-    """Items that are added, edited and removed in dialogs."""
-
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing = False, ""

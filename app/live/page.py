@@ -170,7 +170,6 @@ class LogPages(LivePage, mixin=True):
 
     @rx.event
     async def turn(self, step: int) -> None:
-        """Turn to older or newer entries."""
         shown = self.get_value("deliveries")
         if step > 0 and shown:
             self.before = [*self.before, shown[-1]["id"]]

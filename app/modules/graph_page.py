@@ -6,9 +6,9 @@ from app.frame.layout import head, page
 from app.frame.route import Route
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import NodeView, StepView
-from app.ui.feedback import empty, failed
+from app.ui.feedback import empty
 from app.ui.link import at, page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import or_problem, titled_panel
 from app.ui.resource import Column, rows_table, unmarked
 
 State = GraphState
@@ -109,12 +109,10 @@ def _body() -> rx.Component:
         rx.fragment(_drawing(), _rows()),
         rx.cond(State.is_loading, loading, nothing),
     )
-    problem = failed("The graph could not be loaded", State.problem, State.problem_hint, State.load)
-    return rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), shown)
+    return or_problem(State, "The graph", shown, is_page=True)
 
 
 def graph() -> rx.Component:
-    """The graph page."""
     title = rx.cond(State.path != "", State.path, "All modules").to(str)
     return page(
         head(title, State.graph["said"].to(str)),

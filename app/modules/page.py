@@ -22,8 +22,9 @@ from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
 from app.ui.button import link_button
-from app.ui.feedback import empty, failed
+from app.ui.feedback import empty
 from app.ui.link import page_link
+from app.ui.panel import or_problem
 
 
 def _nothing() -> rx.Component:
@@ -85,21 +86,13 @@ def _page(chosen: rx.Var[str]) -> rx.Component:
 
 
 def modules() -> rx.Component:
-    """The modules page."""
-    problem = rx.el.section(
-        failed("Modules could not be loaded", ModulesState.problem, ModulesState.problem_hint, ModulesState.load),
-        class_name="ry-panel",
-    )
     group = ModulesState.group["path"].to(str)
     chosen = rx.cond(group != "", group, ModulesState.module["path"].to(str)).to(str)
     is_empty = (ModulesState.total == 0) & (ModulesState.nodes.length() == 0)
+    shown = rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page(chosen))
     return page(
         rx.el.h1("Modules", class_name="sr"),
-        rx.cond(
-            ModulesState.problem != "",
-            problem,
-            rx.cond(is_empty, rx.cond(ModulesState.is_loading, _skeleton(), _nothing()), _page(chosen)),
-        ),
+        or_problem(ModulesState, "Modules", shown, is_page=True),
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),

@@ -15,7 +15,6 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the state's route."""
     return [
         Route("/api/modules/{module}/state/{serial}", guarded(runtime, download)),
         Route("/api/kept-states/{kept}", guarded(runtime, download_kept)),
@@ -23,7 +22,6 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return one version of the state as it was written."""
     module, serial = request.path_params["module"], number(request, "serial")
     if not _UUID.fullmatch(module):
         raise BadQuery

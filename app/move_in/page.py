@@ -11,10 +11,11 @@ from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
 from app.ui.button import act_button, link_button
 from app.ui.choice import segments
-from app.ui.feedback import failed
+from app.ui.feedback import notice
 from app.ui.form.elements import exact_input
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link, page_link
+from app.ui.panel import or_problem
 from app.ui.table import cell, heads, table
 
 State = MoveInState
@@ -77,12 +78,12 @@ def _source() -> rx.Component:
         "A runner reads it.",
         rx.cond(State.read_by != "", "Read by " + State.read_by, "A runner reads it with its own credentials."),
     )
-    problem = rx.el.div(
-        icon("triangle-alert", ""),
-        rx.el.p(State.failure),
-        link_button("Show job", href="/dashboard/jobs/" + State.number.to_string(), size="1", attrs={}),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "red", "data-testid": "not-read"},
+    problem = notice(
+        "triangle-alert",
+        State.failure,
+        tone="red",
+        beside=(link_button("Show job", href="/dashboard/jobs/" + State.number.to_string(), size="1", attrs={}),),
+        test_id="not-read",
     )
     form = rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb")
     return _panel(
@@ -145,13 +146,7 @@ def _roots() -> rx.Component:
 def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
     verdict = rx.badge(row["verdict"], color_scheme=row["color"].to(str), radius="full")
     why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"))
-    job = rx.cond(
-        row["number"].to(int) > 0,
-        page_link(
-            "#" + row["number"].to_string(), href="/dashboard/jobs/" + row["number"].to_string(), class_name="ry-a num"
-        ),
-        "–",
-    )
+    job = rx.cond(row["number"].to(int) > 0, number_link(row["number"].to_string()), "–")
     return rx.el.tr(
         cell(
             page_link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono"),
@@ -169,15 +164,12 @@ def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
 def _states() -> rx.Component:
     labels = (("Module", ""), ("State copied", ""), ("First plan", ""), ("Job", ""))
     about = rx.fragment(State.proven, " of ", State.brought.length(), " done")
-    note = rx.el.div(
-        icon("triangle-alert", ""),
-        rx.el.p(
-            "The old state is out of date as soon as you apply here: deny writes to it, or archive it. ",
-            rx.el.span("Until then both copies are the same."),
-        ),
-        link_button("How", href="/docs/bring-in-state/", size="1", attrs={"target": "_blank"}),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber"},
+    note = notice(
+        "triangle-alert",
+        "The old state is out of date as soon as you apply here: deny writes to it, or archive it. ",
+        rx.el.span("Until then both copies are the same."),
+        tone="amber",
+        beside=(link_button("How", href="/docs/bring-in-state/", size="1", attrs={"target": "_blank"}),),
     )
     rows = table("State and first plan", heads(*labels), rx.foreach(State.brought, _brought))
     is_done = State.proven == State.brought.length()
@@ -187,14 +179,10 @@ def _states() -> rx.Component:
 
 
 def move_in() -> rx.Component:
-    """The move-in page."""
-    problem = failed("The reading could not be loaded", State.problem, State.problem_hint, State.load)
     body = rx.fragment(_source(), _roots(), _states())
     return page(
         head("Bring in existing infrastructure", "From a repository and its state. Nothing is applied."),
-        rx.el.div(
-            rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), body), class_name="ry-stack"
-        ),
+        rx.el.div(or_problem(State, "The reading", body, is_page=True), class_name="ry-stack"),
         title="Bring in",
         active="modules",
         crumbs=(("Modules", "/dashboard/modules"),),

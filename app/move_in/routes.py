@@ -15,7 +15,6 @@ MOST_BYTES = 25 * 1024 * 1024
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the archive's route."""
     return [Route("/api/move-in", guarded(runtime, receive), methods=["POST"])]
 
 

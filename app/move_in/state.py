@@ -69,7 +69,6 @@ class MoveInState(LivePage, rx.State):
 
     @rx.event
     def choose_source(self, kind: str | list[str]) -> None:
-        """Read a repository or an archive."""
         self.is_upload = kind == "upload"
 
     @rx.event
@@ -81,14 +80,12 @@ class MoveInState(LivePage, rx.State):
 
     @rx.event
     def sent(self, answer: dict[str, Any]) -> Any:
-        """Follow the job that reads an archive."""
         if str(answer.get("number") or "").isdecimal():
             return self._go(f"{PATH}?job={int(answer['number'])}")
         return rx.toast.error(str(answer.get("message") or "The archive was not sent.")[:500])
 
     @rx.event
     def choose(self, folder: str, is_chosen: bool) -> None:
-        """Tick a root, or clear it."""
         able = {row["folder"] for row in self.roots if row["can_come"]}
         others = [each for each in self.chosen if each != folder]
         self.chosen = [*others, folder] if is_chosen and folder in able else others

@@ -1,20 +1,16 @@
 """The root modules of a reading, and how the state of each came, in words."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local", "pg": "PostgreSQL",
             "cloud": "HCP workspace", "remote": "HCP workspace"}  # fmt: skip
 RUNNING = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
 class RootRow(TypedDict):
-    """One root module, before it comes."""
-
     folder: str
     path: str
     backend: str
@@ -24,8 +20,6 @@ class RootRow(TypedDict):
 
 
 class BroughtRow(TypedDict):
-    """One module that is here: its state and its first plan."""
-
     id: str
     path: str
     state: str
@@ -43,7 +37,6 @@ def failure_words(survey: Row) -> str:
 
 
 def root_rows(roots: list[Row]) -> list[RootRow]:
-    """List the root modules that are not here yet."""
     return [
         read(
             RootRow,
@@ -82,15 +75,9 @@ def brought_rows(roots: list[Row]) -> list[BroughtRow]:
 def _brought(root: Row) -> BroughtRow:
     plan: Row = root.get("plan") or {}
     verdict, color, why = _verdict(root, plan)
-    return {
-        "id": str(root["module_id"]),
-        "path": str(root["path"]),
-        "state": _state(plan.get("brought") or {}, str(root.get("backend") or "")),
-        "verdict": verdict,
-        "color": color,
-        "why": why,
-        "number": int(plan.get("number") or 0),
-    }
+    state = _state(plan.get("brought") or {}, str(root.get("backend") or ""))
+    made = {"state": state, "verdict": verdict, "color": color, "why": why, "number": plan.get("number")}
+    return read(BroughtRow, root, id=root["module_id"], **made)
 
 
 def _state(brought: Row, backend: str) -> str:

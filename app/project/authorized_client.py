@@ -154,15 +154,12 @@ class AuthorizedClient:
         raise SignedOut from error
 
     async def rpc(self, session: BrowserSession, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Call a database function as this person."""
         return await self.with_token(session, lambda token: self.client.rpc(token, name, args))
 
     async def invoke(self, session: BrowserSession, name: str, body: Mapping[str, Any]) -> Any:
-        """Call an edge function as this person."""
         return await self.with_token(session, lambda token: self.client.invoke(token, name, body))
 
     async def select(self, session: BrowserSession, table: str, query: Query | None = None) -> Page:
-        """Read rows as this person."""
         page: Page = await self.with_token(session, lambda token: self.client.select(token, table, query))
         return Page([shaped(table, row) for row in page.rows], page.total)
 

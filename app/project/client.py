@@ -64,7 +64,6 @@ class Client:
         )
 
     async def aclose(self) -> None:
-        """Close the pool."""
         await self._http.aclose()
 
     def _as(self, token: str = "", address: str = "") -> AsyncClient:
@@ -99,7 +98,6 @@ class Client:
             raise Unreachable from error
 
     async def rpc(self, token: str, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Call a database function and return its JSON."""
         result = await self._run(self._as(token).rpc(name, dict(args or {})))
         return result.data
 
@@ -150,7 +148,6 @@ class Client:
         return {"x-forwarded-for": address, **proved}
 
     async def sign_in(self, email: str, password: str, address: str = "") -> AuthSession:
-        """Exchange email and password for a session."""
         auth = self._as(address=address).auth
         answer = await self._guarded(auth.sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
@@ -163,7 +160,6 @@ class Client:
         return cast("AuthSession | None", answer.session)
 
     async def refresh(self, refresh_token: str, address: str = "") -> AuthSession:
-        """Exchange a refresh token for the next session."""
         answer = await self._guarded(self._as(address=address).auth.refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
@@ -177,7 +173,6 @@ class Client:
             await self._guarded(self._as(token).auth.admin.sign_out(token, cast("Any", scope)))
 
     async def send_recovery(self, email: str, redirect_to: str) -> None:
-        """Ask Auth to send a password recovery link."""
         options: Any = {"redirect_to": redirect_to}
         await self._guarded(self._as().auth.reset_password_for_email(email, options))
 
@@ -188,7 +183,6 @@ class Client:
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:
-        """Set the password of the person whose token this is."""
         answer = await self._change_user(token, {"password": password})
         if answer.is_error:
             raise Refused(_auth_words(answer), "Choose another password.")

@@ -66,8 +66,6 @@ class _Pending:
 
 
 class TabHub:
-    """The process's views and feeds."""
-
     def __init__(self, authorized: AuthorizedClient, realtime: RealtimeClient) -> None:
         """Start with nobody looking."""
         self.authorized = authorized
@@ -80,7 +78,6 @@ class TabHub:
         self._opening = asyncio.Lock()
 
     def enter(self, view: View) -> None:
-        """A tab shows a live page from now on."""
         self._views[view.tab] = view
 
     def leave(self, tab: str) -> None:
@@ -154,11 +151,7 @@ class TabHub:
         # A socket joins a topic once, as one member: feeds of parts of an organisation have sockets of their own.
         realtime = self._realtime if room == org_id else self._realtime.another()
         feed = OrgFeed(
-            store,
-            self.authorized,
-            realtime,
-            lambda: self.member(room),
-            lambda topic: self._is_wanted(room, topic),
+            store, self.authorized, realtime, lambda: self.member(room), lambda topic: self._is_wanted(room, topic)
         )
         store.listen(lambda table, row_id: self._note(room, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{room}")
@@ -237,7 +230,6 @@ class TabHub:
                 await self._wake.wait()
 
     def is_waiting(self) -> bool:
-        """Return whether changes wait to be taken."""
         return self._wake.is_set()
 
     async def prune(self, live_tabs: Iterable[str]) -> None:
@@ -264,7 +256,6 @@ class TabHub:
             await entry.realtime.close()
 
     async def aclose(self) -> None:
-        """Stop every feed and the connection."""
         for room in list(self._open):
             await self._stop(room)
         await self._realtime.close()

@@ -50,7 +50,6 @@ class LiveQuery:
         return self.key, self.heartbeat
 
     def named(self) -> dict[str, Any]:
-        """The function's arguments."""
         arguments: dict[str, Any] = json.loads(self.arguments)
         return arguments
 
@@ -65,8 +64,6 @@ def live_query(
 
 @dataclass
 class Held:
-    """A live query and its last answer."""
-
     query: LiveQuery
     answer: Any = None
     is_answered: bool = False
@@ -100,6 +97,10 @@ class Held:
             self._made[name] = before if before == fresh else fresh
         made: Made = self._made[name]
         return made
+
+    def each(self, name: str, build: "Callable[[Row], Made]") -> list[Made]:
+        """Work something out of each row that the answer lists, once."""
+        return self.make(name, lambda held: [build(row) for row in held.rows()])
 
     def once(self, build: "Callable[..., Made]", *given: Any) -> Made:
         """Work something out of the very same objects once while the answer stands: most tabs have been shown the same."""
@@ -136,7 +137,6 @@ class LiveQueries:
         return found if found is not None and found.is_answered else None
 
     def all(self) -> list[Held]:
-        """Every query that is held."""
         return list(self._held.values())
 
     def old(self) -> list[Held]:

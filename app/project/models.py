@@ -48,8 +48,6 @@ class Filter:
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a table."""
-
     columns: str = "*"
     filters: tuple[Filter, ...] = ()
     or_filter: str = ""
@@ -70,8 +68,6 @@ class Page:
 
 @dataclass(frozen=True)
 class Organisation:
-    """An organisation as its member sees it."""
-
     id: str
     slug: str
     name: str

@@ -36,8 +36,6 @@ class ChannelBroken(Exception):
 
 @dataclass(frozen=True)
 class Binding:
-    """One postgres_changes binding."""
-
     table: str
     filter: str | None = None
 
@@ -111,8 +109,6 @@ def wake_up_event(payload: Any) -> Event:
 
 
 class RealtimeClient:
-    """The process's Realtime client."""
-
     def __init__(self, settings: Settings) -> None:
         """Remember where Realtime is; connect with the first channel."""
         self._settings = settings

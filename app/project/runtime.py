@@ -32,12 +32,10 @@ def _sessions(settings: Settings) -> Sessions:
 
 
 def build_runtime(settings: Settings) -> Runtime:
-    """Build the services for these settings."""
     authorized = AuthorizedClient(Client(settings), _sessions(settings), silence_seconds=settings.silence_seconds)
     return Runtime(settings, authorized, TabHub(authorized, RealtimeClient(settings)))
 
 
 @cache
 def runtime() -> Runtime:
-    """Return the process's services."""
     return build_runtime(read_settings())

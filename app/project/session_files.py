@@ -33,7 +33,6 @@ class FileSessions(MemorySessions):
     """Sessions in memory, and in files for the process that comes after this one."""
 
     def __init__(self, directory: Path, secret: str = "", clock: Callable[[], float] = time.time) -> None:
-        """Keep them in a folder that nobody else may read."""
         super().__init__(clock)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
@@ -43,7 +42,6 @@ class FileSessions(MemorySessions):
         self._drop_old()
 
     async def get(self, sid: str) -> BrowserSession | None:
-        """Find a live session, here or in its file."""
         session = await super().get(sid) or self._read(sid)
         # Asked for each tab with each change: the file itself is not asked how old it is.
         if session is not None and self._clock() - self._written_at.get(sid, 0.0) > TOUCH_SECONDS:
@@ -51,18 +49,15 @@ class FileSessions(MemorySessions):
         return session
 
     async def put(self, session: BrowserSession) -> None:
-        """Keep a session, new or changed."""
         await super().put(session)
         self._written_at = {sid: at for sid, at in self._written_at.items() if sid in self._rows}
         self._write(session)
 
     async def delete(self, sid: str) -> None:
-        """Forget a session."""
         await super().delete(sid)
         self._path(sid).unlink(missing_ok=True)
 
     async def of(self, user_id: str) -> list[KeptSession]:
-        """List somebody's live sessions, those too that only the process before has seen."""
         held = await super().of(user_id)
         known = {kept.key for kept in held}
         left = [self._kept(path) for path in self._paths() if path.stem not in known]
@@ -76,7 +71,6 @@ class FileSessions(MemorySessions):
         return KeptSession(key_of(session.sid), session, self._clock() - age)
 
     async def end_others(self, user_id: str, sid: str) -> None:
-        """Forget every session of somebody but one."""
         for path in self._paths():
             session = self._open(path)
             if session is not None and session.user_id == user_id and session.sid != sid:
@@ -106,7 +100,6 @@ class FileSessions(MemorySessions):
         self._written_at[session.sid] = self._clock()
 
     def _read(self, sid: str) -> BrowserSession | None:
-        """Take a session over from the process before."""
         path, age = self._path(sid), self._age(sid)
         if age > IDLE_SECONDS:
             path.unlink(missing_ok=True)

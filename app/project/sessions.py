@@ -55,12 +55,10 @@ class MemorySessions:
     """Sessions of a single process."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """Start empty."""
         self._clock = clock
         self._rows: dict[str, tuple[BrowserSession, float]] = {}
 
     async def get(self, sid: str) -> BrowserSession | None:
-        """Find a live session."""
         session, ends_at = self._rows.get(sid, (None, 0.0))
         if session is None or ends_at < self._clock():
             self._rows.pop(sid, None)
@@ -69,29 +67,24 @@ class MemorySessions:
         return session
 
     async def put(self, session: BrowserSession) -> None:
-        """Keep a session, new or changed."""
         self._sweep()
         self._rows[session.sid] = (session, self._clock() + IDLE_SECONDS)
 
     async def delete(self, sid: str) -> None:
-        """Forget a session."""
         self._rows.pop(sid, None)
 
     async def of(self, user_id: str) -> list[KeptSession]:
-        """List somebody's live sessions."""
         self._sweep()
         theirs = [row for row in self._rows.values() if row[0].user_id == user_id]
         return [KeptSession(key_of(session.sid), session, ends_at - IDLE_SECONDS) for session, ends_at in theirs]
 
     async def end(self, user_id: str, key: str) -> BrowserSession | None:
-        """Forget one session of somebody, and return what it was."""
         found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
         if found is not None:
             await self.delete(found.sid)
         return found
 
     async def end_others(self, user_id: str, sid: str) -> None:
-        """Forget every session of somebody but one."""
         theirs = [other for other, (session, _) in self._rows.items() if session.user_id == user_id]
         for other in theirs:
             if other != sid:
@@ -109,7 +102,6 @@ class RedisSessions:
     PREFIX = "runyard:session:"
 
     def __init__(self, redis: Any, clock: Callable[[], float] = time.time) -> None:
-        """Use an asyncio Redis client."""
         self._redis = redis
         self._clock = clock
 
@@ -117,12 +109,10 @@ class RedisSessions:
         return self.PREFIX + key_of(sid)
 
     async def get(self, sid: str) -> BrowserSession | None:
-        """Find a live session."""
         body = await self._redis.getex(self._key(sid), ex=IDLE_SECONDS)
         return None if body is None else BrowserSession(sid=sid, **json.loads(body))
 
     async def put(self, session: BrowserSession) -> None:
-        """Keep a session, new or changed."""
         body = dataclasses.asdict(session)
         del body["sid"]
         await self._redis.set(self._key(session.sid), json.dumps(body), ex=IDLE_SECONDS)
@@ -130,11 +120,9 @@ class RedisSessions:
         await self._redis.expire(self._keys_of(session.user_id), IDLE_SECONDS)
 
     async def delete(self, sid: str) -> None:
-        """Forget a session."""
         await self._redis.delete(self._key(sid))
 
     async def of(self, user_id: str) -> list[KeptSession]:
-        """List somebody's live sessions."""
         keys = await self._redis.smembers(self._keys_of(user_id))
         found = [await self._kept(user_id, key) for key in keys]
         return [kept for kept in found if kept is not None]
@@ -149,7 +137,6 @@ class RedisSessions:
         return KeptSession(key.removeprefix(self.PREFIX), session, self._clock() - (IDLE_SECONDS - seconds))
 
     async def end(self, user_id: str, key: str) -> BrowserSession | None:
-        """Forget one session of somebody, and return what it was."""
         found = next((kept.session for kept in await self.of(user_id) if kept.key == key), None)
         if found is not None:
             await self._redis.delete(self.PREFIX + key)
@@ -161,7 +148,6 @@ class RedisSessions:
         return f"runyard:sessions-of:{user_id}"
 
     async def end_others(self, user_id: str, sid: str) -> None:
-        """Forget every session of somebody but one."""
         for key in await self._redis.smembers(self._keys_of(user_id)):
             if key != self._key(sid):
                 await self._redis.delete(key)

@@ -30,7 +30,6 @@ class Settings:
 
 
 def read_settings(env: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings from environment variables."""
     env = os.environ if env is None else env
     url = env.get("SUPABASE_URL", "http://127.0.0.1:54321").rstrip("/")
     return Settings(

@@ -167,7 +167,6 @@ class OrgStore:
         return True
 
     def drop(self, table: str, row_id: str) -> None:
-        """Forget a row that was deleted."""
         if self.tables[table].pop(str(row_id), None) is not None or table in CHANGING_TABLES:
             self.notify(table, str(row_id))
 

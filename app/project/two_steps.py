@@ -36,8 +36,6 @@ class NeedsCode(Refused):
 
 @dataclass(frozen=True)
 class Device:
-    """An authenticator app of somebody."""
-
     id: str
     name: str
     created_at: str
@@ -121,7 +119,6 @@ async def _verify(client: Client, token: str, factor: str, code: str, address: s
 
 
 async def devices(client: Client, token: str) -> list[Device]:
-    """List somebody's confirmed devices."""
     user = await client.ask_auth("GET", "user", token)
     found = [factor for factor in user.get("factors") or [] if factor["status"] == "verified"]
     return [Device(f["id"], f.get("friendly_name") or "Authenticator app", f["created_at"]) for f in found]
@@ -156,5 +153,4 @@ async def confirm(client: Client, token: str, factor: str, code: str) -> AuthSes
 
 
 async def remove(client: Client, token: str, factor: str) -> None:
-    """Remove a device."""
     await client.ask_auth("DELETE", f"factors/{factor}", token)

@@ -149,7 +149,6 @@ def _bar() -> rx.Component:
 
 
 def runners() -> rx.Component:
-    """The runners page."""
     return page(
         _head(),
         place_tabs("Runners", RUNNERS, "Runners"),

@@ -92,7 +92,6 @@ def _body() -> rx.Component:
 
 
 def runner() -> rx.Component:
-    """Facts, strip, instances, jobs, events; assignments, tokens and switches in the rail."""
     return page(
         rx.cond(State.problem != "", _problem(), rx.cond(State.row["id"] == "", _waiting(), _body())),
         title=State.row["name"],

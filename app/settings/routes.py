@@ -20,7 +20,6 @@ COLUMNS = ("at", "actor_kind", "actor_label", "action", "target_kind", "target_i
 
 
 def json_lines(rows: Iterable[Row]) -> str:
-    """Return events as one JSON object per line."""
     return "".join(
         json.dumps({column: row.get(column) for column in COLUMNS}, ensure_ascii=False) + "\n" for row in rows
     )
@@ -33,7 +32,6 @@ FORMATS: dict[str, tuple[str, str, Callable[[Iterable[Row]], str]]] = {
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the export's route."""
     return [Route("/api/audit.{format}", guarded(runtime, export))]
 
 

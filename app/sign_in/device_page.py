@@ -8,12 +8,9 @@ from app.project.token_limits import EVERYTHING, LIMITS
 from app.sign_in.device_state import DeviceState
 from app.ui.button import act_button, plain_button
 from app.ui.choice import choice
+from app.ui.form.elements import labelled
 
 State = DeviceState
-
-
-def _problem() -> rx.Component:
-    return rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem"))
 
 
 def _ask() -> rx.Component:
@@ -36,7 +33,7 @@ def _ask() -> rx.Component:
             rx.el.small(rx.el.code("runyard login"), " shows it in your terminal."),
             class_name="ry-f",
         ),
-        _problem(),
+        rx.cond(State.problem != "", rx.el.p(State.problem, role="alert", class_name="ry-problem")),
         submit("Continue", disabled=~State.is_live),
         on_submit=State.find,
         class_name="ry-form",
@@ -49,7 +46,7 @@ def _line(label: str, value: rx.Var[str]) -> rx.Component:
 
 def _limit() -> rx.Component:
     limit = choice("May", LIMITS, default_value=EVERYTHING, on_change=State.set_role)
-    return rx.el.div(rx.el.span("May", class_name="ry-lab"), limit, class_name="ry-f")
+    return labelled("May", limit)
 
 
 def _decide() -> rx.Component:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import reflex as rx
 
-from app.frame.session import AppState, sign_in_again
+from app.frame.session import AppState, sign_in_again, takes
 from app.project.errors import AppError, SignedOut
 from app.project.token_limits import EVERYTHING, LIMITS
 
@@ -26,10 +26,7 @@ class DeviceState(AppState, rx.State):
     is_terminal: bool = False
     role: str = ""
 
-    @rx.event
-    def set_role(self, role: str) -> None:
-        """Take what the token of a terminal may do at most."""
-        self.role = role
+    set_role = takes("role")
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
@@ -47,7 +44,6 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def find(self, form: dict[str, Any]) -> None:
-        """Look for the program whose code was typed."""
         await self._find(str(form.get("code", "")))
 
     async def _find(self, text: str) -> None:
@@ -65,12 +61,10 @@ class DeviceState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> rx.event.EventSpec | None:
-        """Sign the program in."""
         return await self._decide(True, "confirmed")
 
     @rx.event
     async def decline(self) -> rx.event.EventSpec | None:
-        """Leave the program signed out."""
         return await self._decide(False, "declined")
 
     async def _decide(self, is_confirmed: bool, word: str) -> rx.event.EventSpec | None:

@@ -102,7 +102,6 @@ def _email() -> rx.Component:
 
 
 def sign_in() -> rx.Component:
-    """Sign in."""
     forgotten = rx.el.a("Forgot password?", href="/forgotten", class_name="ry-link sm")
     return card(
         "Sign in",
@@ -153,7 +152,6 @@ def _sign_up_form() -> rx.Component:
 
 
 def forgotten() -> rx.Component:
-    """Ask for a link to set a new password."""
     return card(
         "Reset your password",
         "A link to set a new one is sent to your address.",
@@ -164,7 +162,6 @@ def forgotten() -> rx.Component:
 
 
 def reset_password() -> rx.Component:
-    """Set a new password with the link from the mail."""
     return card(
         "New password",
         "All your other sessions end.",

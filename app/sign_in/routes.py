@@ -89,7 +89,6 @@ def _address(runtime: Runtime, request: Request) -> str:
 
 
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Sign in with email and password."""
     address = _address(runtime, request)
     try:
         auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
@@ -249,7 +248,6 @@ ACTIONS: dict[str, Action] = {
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the routes of signing in and out."""
     posts = [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]
     gets = {"policy": policy(runtime), "callback": provider.callback(runtime)}
     return [*posts, *(Route(f"/auth/{name}", answer, methods=["GET"]) for name, answer in gets.items())]

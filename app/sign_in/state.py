@@ -16,8 +16,6 @@ def slug_of(name: str) -> str:
 
 
 class WelcomeState(AppState, rx.State):
-    """A form with one field."""
-
     problem: str = ""
     has_organisation: bool = False
     may_create: bool = True

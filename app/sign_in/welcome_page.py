@@ -9,7 +9,6 @@ from app.ui.link import page_link
 
 
 def welcome() -> rx.Component:
-    """One field: the organisation's name."""
     form = rx.form(
         rx.el.div(
             rx.el.label("Name", html_for="name", class_name="ry-lab"),

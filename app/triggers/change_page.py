@@ -11,10 +11,10 @@ from app.triggers.components.marks import result_mark
 from app.triggers.state.change import ChangeState
 from app.triggers.view.change import ChangedModule, ChangeEvent
 from app.ui.elements import clock_seconds, since
-from app.ui.feedback import empty, failed
+from app.ui.feedback import empty
 from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.link import number_link, page_link
+from app.ui.panel import or_problem, titled_panel
 from app.ui.resource import Column, rows_table
 
 State = ChangeState
@@ -72,9 +72,7 @@ def _module(row: rx.Var[ChangedModule]) -> rx.Component:
 
 def _job(row: rx.Var[ChangedModule]) -> rx.Component:
     number = row["job"].to_string()
-    return rx.cond(
-        row["job"].to(int) > 0, page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
-    )
+    return rx.cond(row["job"].to(int) > 0, number_link(number))
 
 
 COLUMNS = (
@@ -130,17 +128,11 @@ def _body() -> rx.Component:
         _facts(),
         rx.el.div(rx.el.div(_modules(), class_name="ry-stack"), rail, class_name="ry-cols"),
     )
-    problem = failed("The change could not be loaded", State.problem, State.problem_hint, State.load)
     loading = rx.el.div(class_name="ry-panel ry-skel-block", style={"height": "320px"}, aria_busy="true")
-    return rx.cond(
-        State.problem != "",
-        rx.el.section(problem, class_name="ry-panel"),
-        rx.cond(Change["title"] != "", shown, loading),
-    )
+    return or_problem(State, "The change", rx.cond(Change["title"] != "", shown, loading), is_page=True)
 
 
 def change() -> rx.Component:
-    """The change's page."""
     return page(
         _body(),
         title=rx.cond(Change["title"] != "", Change["title"], "Change").to(str),

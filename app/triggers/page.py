@@ -14,8 +14,8 @@ from app.triggers.view.review import ReviewRow, StepView
 from app.ui.badges import job_badge
 from app.ui.button import act_button
 from app.ui.dialog import question
-from app.ui.feedback import failed
 from app.ui.link import page_link
+from app.ui.panel import or_problem, titled_panel
 
 State = ReviewState
 
@@ -59,17 +59,14 @@ def _step(step: rx.Var[StepView]) -> rx.Component:
             "None", on_click=State.choose_step(label, False), size="1", variant="ghost", aria_label="None of " + label
         ),
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2(label),
+    return titled_panel(
+        label,
+        (
             rx.el.span(rows.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
             rx.cond(SessionState.can_operate, choices),
-            class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(rows, _row), class_name="ry-list"),
-        class_name="ry-panel",
-        aria_label=label,
         key=label,
     )
 
@@ -97,12 +94,10 @@ def _body() -> rx.Component:
     loading = rx.el.div(class_name="ry-panel ry-skel-block", style={"height": "320px"}, aria_busy="true")
     steps = State.review["steps"].to(list[StepView])
     shown = rx.cond(steps.length() > 0, rx.fragment(rx.foreach(steps, _step)), loading)
-    problem = failed("The review could not be loaded", State.problem, State.problem_hint, State.load)
-    return rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), shown)
+    return or_problem(State, "The review", shown, is_page=True)
 
 
 def review() -> rx.Component:
-    """The review page."""
     path = rx.cond(State.review["path"] != "", State.review["path"], "All modules").to(str)
     line = State.review["title"].to(str) + ": " + State.review["line"].to(str)
     is_known = State.review["title"] != ""
@@ -116,7 +111,6 @@ def review() -> rx.Component:
 
 
 def schedules() -> rx.Component:
-    """The page of what starts jobs."""
     return page(
         head("Schedules", "Schedules, pushes and pull requests start jobs."),
         place_tabs("Jobs", JOBS, "Schedules"),

@@ -26,7 +26,6 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Crea
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the route of the manifest."""
     # GitHub leads the browser back: the state, and the member who began it, stand in for our own page.
     done = guarded(runtime, complete, is_from_elsewhere=True)
     return [Route("/api/git/app", guarded(runtime, begin)), Route("/api/git/app/{app:uuid}", done)]

@@ -17,6 +17,11 @@ def choice(
     return rx.select.root(rx.select.trigger(aria_label=label, **look), rx.select.content(*items, *more), **props)
 
 
+def offered(rows: Any, words: str = "name", value: str = "id") -> rx.Component:
+    """The options of a list that opens, from rows."""
+    return rx.foreach(rows, lambda row: rx.select.item(row[words], value=row[value]))
+
+
 def segments(label: str, options: Mapping[str, Any], **props: Any) -> rx.Component:
     """Segments side by side, as words by value."""
     items = [rx.segmented_control.item(words, value=value) for value, words in options.items()]

@@ -15,7 +15,6 @@ class AgoElement(rx.Component):
     mode: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RyAgo = "ry-ago"']
 
 
@@ -28,7 +27,6 @@ class LoadElement(rx.Component):
     state: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RyLoad = "ry-load"']
 
 
@@ -40,7 +38,6 @@ class SecretElement(rx.Component):
     text: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RySecret = "ry-secret"']
 
 
@@ -50,7 +47,6 @@ class LinkNoteElement(rx.Component):
     tag = "RyLinkNote"
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RyLinkNote = "ry-link-note"']
 
 

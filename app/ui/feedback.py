@@ -57,3 +57,11 @@ def skeleton_rows(labels: Sequence[tuple[Any, ...]], rows: int = 6) -> rx.Compon
         if not when
     ]
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])
+
+
+def notice(
+    icon_name: str, *words: Any, tone: Any, beside: Sequence[Any] = (), test_id: Any = None, **props: Any
+) -> rx.Component:
+    """A coloured line above a page's panels: an icon, words, and what can be done."""
+    attrs = {"data-accent-color": tone, **({} if test_id is None else {"data-testid": test_id})}
+    return rx.el.div(icon(icon_name, ""), rx.el.p(*words), *beside, class_name="ry-note", custom_attrs=attrs, **props)

@@ -35,3 +35,8 @@ def at(path: rx.Var[str] | str) -> rx.Var[str] | str:
 def page_link(*children: Any, href: Any, **props: Any) -> rx.Component:
     """A link to a page of the tab's organisation, or to anywhere else."""
     return rx.link(*children, href=at(href), **props)
+
+
+def number_link(number: Any, **props: Any) -> rx.Component:
+    """A job's number, which leads to its page."""
+    return page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", **props)

@@ -28,11 +28,10 @@ def titled_panel(title: str, aside: Any = None, *children: Any, **props: Any) ->
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
-def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
-    """The body, or what went wrong while it was loaded."""
-    return rx.cond(
-        state.problem != "", failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load), body
-    )
+def or_problem(state: Any, what: str, body: rx.Component, *, is_page: bool = False) -> rx.Component:
+    """The body, or what went wrong while it was loaded; in a panel of its own where it is all of a page."""
+    problem = failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load)
+    return rx.cond(state.problem != "", rx.el.section(problem, class_name="ry-panel") if is_page else problem, body)
 
 
 def menu(label: Any, *items: rx.Component) -> rx.Component:

@@ -55,7 +55,6 @@ def mono(key: str, class_name: str = "", title: str = "") -> Cell:
 
 
 def moment(key: str, element: Callable[..., rx.Component] = ago) -> Cell:
-    """Show a time."""
     return lambda row: element(row[key].to(str))
 
 

@@ -69,7 +69,6 @@ def as_sentence(text: str) -> str:
 
 
 def parse_time(value: str | None) -> datetime | None:
-    """Read a timestamp of the database."""
     return datetime.fromisoformat(value) if value else None
 
 

@@ -11,7 +11,6 @@ State = VariablesState
 
 
 def variables() -> rx.Component:
-    """The variables page."""
     tabs = rx.cond(
         State.is_module, path_tabs(State.path, OF_MODULE, "Variables"), path_tabs(State.path, OF_GROUP, "Variables")
     )

@@ -20,8 +20,6 @@ def figures_query(span: str) -> LiveQuery:
 
 
 class FiguresState(LivePage, rx.State):
-    """The content of the figures page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     span: str = "24h"

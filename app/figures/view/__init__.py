@@ -1,1 +1,0 @@
-"""Charts from numbers alone."""

@@ -1,12 +1,12 @@
 """Charts as paths and labels: lines in a picture that is stretched, text beside it that is not."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from app.ui.reader import Row
 from app.ui.words import wait_unit
 
-Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 5
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -39,8 +39,6 @@ class Line(TypedDict):
 
 
 class Bar(TypedDict):
-    """One bar of a chart."""
-
     height: str
     title: str
 
@@ -129,7 +127,6 @@ def moments(points: Sequence[Row]) -> list[Moment]:
 
 
 def bars(points: Sequence[Row], high: float) -> list[Bar]:
-    """Jobs that ended in each step."""
     return [
         {"height": f"{max(1.0, 100 * int(point['jobs']) / high):.1f}%", "title": f"{int(point['jobs'])} jobs"}
         for point in points

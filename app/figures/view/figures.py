@@ -1,22 +1,20 @@
 """The figures page from what fleet_figures answers."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
+from app.ui.reader import Row
 from app.ui.words import queue_wait
 
-Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
 BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}
 
 
 class Chart(TypedDict):
-    """One chart with its headline."""
-
     figure: str
     unit: str
     aside: str
@@ -26,8 +24,6 @@ class Chart(TypedDict):
 
 
 class Figures(TypedDict):
-    """The whole page."""
-
     wait: Chart
     utilisation: Chart
     throughput: Chart
@@ -50,7 +46,6 @@ NO_FIGURES: Figures = {
 
 
 def build(answer: Row) -> Figures:
-    """Make the charts."""
     points: Sequence[Row] = answer.get("points") or []
     return {
         "wait": wait(points, answer["whole"], answer["now"]),

@@ -1,12 +1,11 @@
 """The events of a span that a chart cannot show: releases and outages, in words and at their place."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from app.ui.reader import Row
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 
 class Mark(TypedDict):

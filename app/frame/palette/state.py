@@ -35,12 +35,10 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close it."""
         self.is_open = is_open and self.is_open
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Search modules, runners, jobs and actions."""
         if self.is_open:
             await self._find(text[:100].strip())
 

@@ -1,12 +1,12 @@
 """The palette's lines for a typed text: commands, the answers of the lists, and the actions that lead somewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TypedDict
 from urllib.parse import quote
 
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
-Row = Mapping[str, Any]
 # Typed first, it leaves only actions.
 ACTIONS_ONLY = ">"
 FEW = 4
@@ -124,7 +124,6 @@ def runner_command(verb: str, row: Row) -> Item:
 
 
 def group_item(row: Row) -> Item:
-    """A group of modules."""
     path = str(row["path"])
     return _item(f"group-{path}", "folder-tree", path, "", f"/dashboard/modules?path={quote(path)}")
 
@@ -134,20 +133,17 @@ def _item(key: str, icon: str, text: str, aside: str, href: str, press: str = ""
 
 
 def module(row: Row) -> Item:
-    """A module, with how its last job ended."""
     path, last = str(row["path"]), row.get("last_job") or {}
     said = STATUS_WORDS.get(str(last.get("status")), "")
     return _item(f"module-{row['id']}", "box", path, said, f"/dashboard/modules?path={quote(path)}")
 
 
 def runner(row: Row) -> Item:
-    """A runner, with its status and load."""
     said = f"{str(row['status']).capitalize()}  {row.get('used') or 0}/{row.get('slots') or 0}"
     return _item(f"runner-{row['id']}", "server", str(row["name"]), said, f"/dashboard/runners/{row['id']}")
 
 
 def job(row: Row) -> Item:
-    """A job, by its number and what it acts on."""
     acts_on = row.get("module_path") or row.get("target_name") or "a runner"
     text = f"#{row['number']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
     said = STATUS_WORDS.get(str(row["status"]), "")

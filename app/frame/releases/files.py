@@ -2,13 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 from app.frame.versions import latest
+from app.ui.reader import Row
 
-Row = Mapping[str, Any]
 BINARY = "/usr/local/bin/runyard-worker"
 # In a clone. The newest one: a file that brings its own Python, or a .pex where none could be fetched.
 BUILD = f"make worker-binary\nsudo install -m 0755 \\\n  $(ls -t dist/runyard-worker-* | head -n 1) \\\n  {BINARY}\n"
@@ -33,7 +33,6 @@ NO_FILE: RunnerFile = {
 
 
 def newest_files(releases: Iterable[Row]) -> list[RunnerFile]:
-    """List the files of the newest stable release."""
     rows = list(releases)
     version = latest(rows)
     return [file for row in rows if row.get("version") == version for file in files_of(row)]

@@ -13,8 +13,6 @@ from app.ui.reader import read
 
 
 class ReleaseItem(TypedDict):
-    """One version in the dialog's list."""
-
     version: str
     runner_count: str
     published_at: str
@@ -70,8 +68,6 @@ def choose(releases: list[ReleaseItem], version: str) -> ReleaseItem:
 
 
 class ReleaseNotesState(AppState, rx.State):
-    """The dialog, open or not."""
-
     is_open: bool = False
     releases: list[ReleaseItem] = []
     chosen: ReleaseItem = NO_RELEASE
@@ -108,10 +104,8 @@ class ReleaseNotesState(AppState, rx.State):
 
     @rx.event
     def choose(self, version: str) -> None:
-        """Read another version's notes."""
         self._tell(self.get_value("releases"), version)
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close the dialog, or open it again."""
         self.is_open = is_open and bool(self.releases)

@@ -8,10 +8,12 @@ from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
+from app.ui.button import act_button, plain_button, small_button
 from app.ui.dialog import dialog_acts
 from app.ui.elements import DOWNLOAD, clock_seconds
+from app.ui.feedback import notice
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link
 
 View = JobState.view
 
@@ -20,12 +22,14 @@ def failure() -> rx.Component:
     """The note on a failed job: why it failed, and what to do about it."""
     code = View["problem_code"].to(str)
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
-    note = rx.el.div(
-        icon("circle-x", ""),
-        rx.el.p(rx.el.b(View["problem"]), " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more)),
-        rx.cond(View["problem_place"] != "", _in_log()),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "red"},
+    note = notice(
+        "circle-x",
+        rx.el.b(View["problem"]),
+        " ",
+        rx.el.span(View["problem_hint"], " "),
+        rx.cond(code != "", more),
+        tone="red",
+        beside=(rx.cond(View["problem_place"] != "", _in_log()),),
         role="status",
     )
     return rx.cond((View["status"] == "FAILED") & (View["problem"] != ""), note)
@@ -34,18 +38,16 @@ def failure() -> rx.Component:
 def check_note() -> rx.Component:
     """The note on a check of a lost job: what the check compares, and what it cannot see."""
     number = View["inspects"].to_string()
-    note = rx.el.div(
-        icon("search-check", ""),
-        rx.el.p(
-            "It compares the state with what exists, and changes nothing. ",
-            rx.el.span(
-                "It cannot see what ",
-                page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
-                " created without recording it: look for that in its log, then go back there and choose.",
-            ),
+    note = notice(
+        "search-check",
+        "It compares the state with what exists, and changes nothing. ",
+        rx.el.span(
+            "It cannot see what ",
+            number_link(number),
+            " created without recording it: look for that in its log, then go back there and choose.",
         ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "blue", "data-testid": "check-note"},
+        tone="blue",
+        test_id="check-note",
     )
     return rx.cond(View["inspects"].to(int) > 0, note)
 
@@ -53,24 +55,18 @@ def check_note() -> rx.Component:
 def out_of_contact() -> rx.Component:
     """The note on a job whose runner is silent: the known facts, before the job counts as lost."""
     changing = rx.fragment(
-        "The ",
-        View["title"].to(str).lower(),
-        " may still be running on ",
-        View["runner"],
-        "; its state is kept there.",
+        "The ", View["title"].to(str).lower(), " may still be running on ", View["runner"], "; its state is kept there."
     )
     handed_on = rx.fragment("If ", View["runner"], " does not return, another runner takes the job.")
     is_changing = (View["phase"] == "apply") | (View["phase"] == "destroy")
-    note = rx.el.div(
-        icon("unplug", ""),
-        rx.el.p(
-            "Out of contact since ",
-            clock_seconds(JobState.silent_since),
-            ". ",
-            rx.el.span(rx.cond(is_changing, changing, handed_on)),
-        ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "out-of-contact"},
+    note = notice(
+        "unplug",
+        "Out of contact since ",
+        clock_seconds(JobState.silent_since),
+        ". ",
+        rx.el.span(rx.cond(is_changing, changing, handed_on)),
+        tone="amber",
+        test_id="out-of-contact",
         role="status",
     )
     return rx.cond(JobState.silent_since != "", note)
@@ -86,17 +82,15 @@ def _way(icon_name: str, title: Any, text: Any, button: rx.Component) -> rx.Comp
 
 
 def _surface(label: str, event: Any) -> rx.Component:
-    return rx.button(label, on_click=event, variant="surface", color_scheme="gray")
+    return plain_button(label, on_click=event)
 
 
 def _ways() -> list[rx.Component]:
     again = View["title"].to(str) + " again"
-    unseen = rx.button("Run a check plan", on_click=JobActionState.check_first, color_scheme="gray", high_contrast=True)
+    unseen = act_button("Run a check plan", on_click=JobActionState.check_first)
     check = rx.cond(JobState.checked_by > 0, _surface("Check again", JobActionState.check_first), unseen)
     number = JobState.checked_by.to_string()
-    checked = rx.fragment(
-        "Checked by ", page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"), ". Now choose."
-    )
+    checked = rx.fragment("Checked by ", number_link(number), ". Now choose.")
     release = _way(
         "lock-open",
         "Only release the lock",
@@ -108,9 +102,7 @@ def _ways() -> list[rx.Component]:
             "search-check",
             "Check first",
             rx.cond(
-                JobState.checked_by > 0,
-                checked,
-                "Runs a plan against the real cloud. Changes nothing. Start here.",
+                JobState.checked_by > 0, checked, "Runs a plan against the real cloud. Changes nothing. Start here."
             ),
             check,
         ),
@@ -131,7 +123,7 @@ def _ways() -> list[rx.Component]:
 
 
 def _killed_ways() -> list[rx.Component]:
-    check = rx.button("Run a check plan", on_click=JobActionState.check_killed, color_scheme="gray", high_contrast=True)
+    check = act_button("Run a check plan", on_click=JobActionState.check_killed)
     return [
         _way(
             "search-check",
@@ -204,7 +196,7 @@ def _interrupted() -> rx.Component:
     what = View["title"].to(str)
     title = rx.cond(View["status"] == "FAILED", what + " failed on the way", what + " was stopped on the way")
     plan = RunState.plan_to_apply(View["module_id"].to(str), View["again_type"] == "DESTROY")
-    again = rx.button("Plan what is left", on_click=plan, color_scheme="gray", high_contrast=True)
+    again = act_button("Plan what is left", on_click=plan)
     way = _way("file-search", "Plan again", "Compares the code with what exists now, then waits for you.", again)
     story = rx.el.p(View["left"], ". Changes that are done are in the state.", class_name="mut ry-story")
     return _attention_panel(title, story, [way])
@@ -226,27 +218,20 @@ def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) 
 
 def late_report() -> rx.Component:
     """The note on a runner that returned after its lease had expired."""
-    note = rx.el.div(
-        icon("info", ""),
-        rx.el.p(
-            View["runner"],
-            " returned",
-            rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
-            " and reported ",
-            rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
-            ". ",
-            rx.el.span("Reported after the lease expired: recorded, not applied."),
+    note = notice(
+        "info",
+        View["runner"],
+        " returned",
+        rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
+        " and reported ",
+        rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
+        ". ",
+        rx.el.span("Reported after the lease expired: recorded, not applied."),
+        tone="blue",
+        beside=(
+            rx.cond(JobState.late_attempt > 0, _late_log()),
+            small_button("See the report", on_click=JobActionState.show_late(True)),
         ),
-        rx.cond(JobState.late_attempt > 0, _late_log()),
-        rx.button(
-            "See the report",
-            on_click=JobActionState.show_late(True),
-            size="1",
-            variant="surface",
-            color_scheme="gray",
-        ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "blue"},
     )
     return rx.cond(JobState.late != "", rx.fragment(note, _late_dialog()))
 
@@ -265,19 +250,17 @@ def _late_log() -> rx.Component:
 def _in_log() -> rx.Component:
     """The button that leads to the error's line of the log."""
     custom = {"data-log-find": View["problem_place"], "data-local": "", "data-testid": "error-line"}
-    return rx.button("Show in the log", size="1", variant="surface", color_scheme="gray", custom_attrs=custom)
+    return small_button("Show in the log", custom_attrs=custom)
 
 
 def slimmed() -> rx.Component:
     """The note that lists the removed details of an old job."""
-    note = rx.el.div(
-        icon("archive", ""),
-        rx.el.p(
-            "Details were removed 90 days after it ended. ",
-            rx.el.span("Its source, steps, plan and outputs are past their retention period; its events stay."),
-        ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "slimmed"},
+    note = notice(
+        "archive",
+        "Details were removed 90 days after it ended. ",
+        rx.el.span("Its source, steps, plan and outputs are past their retention period; its events stay."),
+        tone="gray",
+        test_id="slimmed",
     )
     return rx.cond(View["slimmed_at"] != "", note)
 
@@ -290,7 +273,7 @@ def _late_dialog() -> rx.Component:
                 "The runner's report, sent after the job was taken from it. It changed nothing.", size="2"
             ),
             rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
-            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
+            dialog_acts(rx.dialog.close(plain_button("Close"))),
             max_width="640px",
         ),
         open=JobActionState.is_late_open,

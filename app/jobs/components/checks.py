@@ -6,16 +6,16 @@ from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.checks import Check, Found
+from app.ui.button import act_button
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 
 def _found(found: rx.Var[Found]) -> rx.Component:
     return rx.el.li(
         rx.el.b(found.resource, class_name="ry-mono ry-breaks"),
         rx.el.span(
-            found.text,
-            rx.cond(found.hint != "", rx.el.small(found.hint, class_name="mut")),
-            class_name="ry-breaks",
+            found.text, rx.cond(found.hint != "", rx.el.small(found.hint, class_name="mut")), class_name="ry-breaks"
         ),
         rx.el.span(found.rule, class_name="ry-mono mut"),
     )
@@ -31,7 +31,7 @@ def _override(check: rx.Var[Check]) -> rx.Component:
         rows=2,
     )
     note = "The reason is kept with the job. Approvals that were given before end."
-    act = rx.button("Override check", type="submit", color_scheme="gray", high_contrast=True)
+    act = act_button("Override check", type="submit")
     form = rx.form(
         field,
         rx.el.div(act, rx.el.small(note, class_name="mut"), class_name="ry-row"),
@@ -72,11 +72,10 @@ def _check(check: rx.Var[Check]) -> rx.Component:
 
 def checks_panel() -> rx.Component:
     """The panel; nothing where no policy set applies."""
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Checks"), rx.el.span(JobState.checks_words, class_name="mut num"), class_name="ry-ph"),
+    panel = titled_panel(
+        "Checks",
+        rx.el.span(JobState.checks_words, class_name="mut num"),
         rx.foreach(JobState.checks, _check),
-        class_name="ry-panel",
-        aria_label="Checks",
         custom_attrs={"data-testid": "checks"},
     )
     return rx.cond(JobState.checks.length() > 0, panel)

@@ -75,7 +75,6 @@ def _discard_question(number: rx.Var[str]) -> rx.Component:
 
 
 def job_dialogs() -> list[rx.Component]:
-    """Every confirmation of the page; at most one is open."""
     number = "#" + View["number"].to_string()
     asked = [
         question(

@@ -5,6 +5,7 @@ import reflex as rx
 from app.jobs.state.job import JobState
 from app.jobs.view.given import GivenView
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 
 def _line(row: rx.Var[GivenView]) -> rx.Component:
@@ -16,10 +17,9 @@ def _line(row: rx.Var[GivenView]) -> rx.Component:
 def given_variables() -> rx.Component:
     """Names and versions; nothing where the job was given none."""
     rows = JobState.given
-    panel = rx.el.section(
-        rx.el.div(rx.el.h2("Variables"), rx.el.span(rows.length(), class_name="mut num"), class_name="ry-ph"),
+    panel = titled_panel(
+        "Variables",
+        rx.el.span(rows.length(), class_name="mut num"),
         rx.el.ul(rx.foreach(rows, _line), class_name="ry-list"),
-        class_name="ry-panel",
-        aria_label="Variables",
     )
     return rx.cond(rows.length() > 0, panel)

@@ -10,9 +10,11 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.badges import job_badge, tag
+from app.ui.button import plain_button
+from app.ui.choice import dropdown
 from app.ui.elements import ago, clock_seconds, since
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link, page_link
 
 View = JobState.view
 
@@ -38,17 +40,9 @@ def _kinds() -> list[rx.Component]:
 
 
 def _cancel_menu() -> rx.Component:
-    button = rx.button("Cancel", icon("chevron-down"), variant="surface", color_scheme="gray", class_name="ry-cancel")
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(button),
-        rx.dropdown_menu.content(
-            rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"),
-            *_kinds(),
-            width="276px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+    button = plain_button("Cancel", icon("chevron-down"), class_name="ry-cancel")
+    return dropdown(
+        button, rx.el.div("Cancel this job", class_name="rt-BaseMenuLabel"), *_kinds(), width="276px", align="end"
     )
 
 
@@ -94,34 +88,26 @@ def _again_menu() -> rx.Component:
     same = _kind(
         "rotate-cw", "With what " + number + " had", "The same source, inputs and options", JobActionState.retry
     )
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.button(icon("rotate-cw"), "Run again", icon("chevron-down"), variant="surface", color_scheme="gray")
-        ),
-        rx.dropdown_menu.content(
-            same,
-            rx.cond(module != "", today),
-            width="276px",
-            align="end",
-            variant="soft",
-            color_scheme="gray",
-        ),
+    return dropdown(
+        plain_button(icon("rotate-cw"), "Run again", icon("chevron-down")),
+        same,
+        rx.cond(module != "", today),
+        width="276px",
+        align="end",
     )
 
 
 def _acts() -> list[rx.Component]:
     module = page_link(
-        rx.button(icon("box"), "Open module", variant="surface", color_scheme="gray"),
+        plain_button(icon("box"), "Open module"),
         href="/dashboard/modules?path=" + View["path"].to(str),
         underline="none",
         class_name="hide-s",
     )
-    waiting = rx.button(
+    waiting = plain_button(
         "Cancel",
         on_click=JobActionState.cancel("GRACEFUL"),
         title="Ends it before a runner has it: nothing is changed.",
-        variant="surface",
-        color_scheme="gray",
     )
     cancel = rx.cond(
         View["can_choose_cancel"],
@@ -156,7 +142,6 @@ def _not_isolated() -> rx.Component:
 
 
 def job_head() -> rx.Component:
-    """Title, state, path and actions."""
     path = rx.cond(
         View["module_id"] != "",
         page_link(
@@ -188,10 +173,6 @@ def _fact(label: Any, *value: Any) -> rx.Component:
     return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
 
 
-def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
-    return rx.cond(condition, fact)
-
-
 def _runner() -> rx.Component:
     link = page_link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
     none = rx.cond(View["ended_at"] != "", "none", "none yet")
@@ -204,26 +185,21 @@ def _lease() -> rx.Component:
     lost = _fact("Last sign", rx.el.span(clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
-        _maybe(View["lost_at"] != "", lost),
-        _maybe(JobState.lease_at != "", renewed),
+        rx.cond(View["lost_at"] != "", lost),
+        rx.cond(JobState.lease_at != "", renewed),
     )
 
 
 def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
     custom = {"data-testid": key}
-    link = page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num", custom_attrs=custom)
-    return _maybe(View[key].to(int) > 0, _fact(label, link))
+    link = number_link(number, custom_attrs=custom)
+    return rx.cond(View[key].to(int) > 0, _fact(label, link))
 
 
 def _checked_by() -> rx.Component:
     number = JobState.checked_by.to_string()
-    return page_link(
-        "#" + number,
-        href="/dashboard/jobs/" + number,
-        class_name="ry-a num",
-        custom_attrs={"data-testid": "checked-by"},
-    )
+    return number_link(number, custom_attrs={"data-testid": "checked-by"})
 
 
 def _git_facts() -> rx.Component:
@@ -233,7 +209,7 @@ def _git_facts() -> rx.Component:
     linked = page_link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
     commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
     pull = _fact("Pull request", page_link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
-    return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
+    return rx.fragment(rx.cond(git["commit"] != "", commit), rx.cond(git["pull_request"] != "", pull))
 
 
 def job_facts() -> rx.Component:
@@ -244,20 +220,20 @@ def job_facts() -> rx.Component:
     )
     message = rx.el.span(View["message"], custom_attrs={"data-testid": "message"})
     return rx.el.dl(
-        _maybe(View["message"] != "", _fact("Message", message)),
+        rx.cond(View["message"] != "", _fact("Message", message)),
         _fact(View["time_label"], duration),
         _fact("Runner", _runner()),
         _fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
         _lease(),
-        _maybe(View["is_waiting"], _fact("Priority", View["priority"])),
-        _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
-        _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
-        _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        rx.cond(View["is_waiting"], _fact("Priority", View["priority"])),
+        rx.cond(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
+        rx.cond(View["engine"] != "", _fact("Engine", View["engine"])),
+        rx.cond(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
         _git_facts(),
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),
-        _maybe(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
+        rx.cond(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
         _fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

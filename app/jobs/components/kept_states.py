@@ -8,7 +8,7 @@ from app.frame.session import may
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
-from app.ui.button import link_button
+from app.ui.button import link_button, small_button
 from app.ui.dialog import question
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
@@ -17,7 +17,7 @@ State = KeptStatesState
 
 
 def _button(label: str, event: Any) -> rx.Component:
-    return rx.button(label, on_click=event, size="1", variant="surface", color_scheme="gray")
+    return small_button(label, on_click=event)
 
 
 def _kept(kept: rx.Var[KeptState]) -> rx.Component:
@@ -33,18 +33,13 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
     return rx.el.li(
         icon("file-json", class_name="mut"),
         rx.el.div(rx.el.span(kept["title"]), about, class_name="grow"),
-        rx.cond(
-            kept["is_open"],
-            rx.cond(may("state.write"), acts),
-            rx.el.span(kept["decided"], class_name="mut sm"),
-        ),
+        rx.cond(kept["is_open"], rx.cond(may("state.write"), acts), rx.el.span(kept["decided"], class_name="mut sm")),
         key=kept["id"].to(str),
         class_name="ry-opt",
     )
 
 
 def kept_states() -> rx.Component:
-    """The states of this job that were written and not stored."""
     text = "Its runner wrote them, and they could no longer be stored. Resources in them may exist. Admins decide."
     panel = rx.el.section(
         rx.el.div(
@@ -60,7 +55,6 @@ def kept_states() -> rx.Component:
 
 
 def kept_dialogs() -> list[rx.Component]:
-    """The two questions about a kept state."""
     asked: dict[str, Any] = {"text": State.effect, "on_keep": State.close}
     return [
         question(

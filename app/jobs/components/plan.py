@@ -7,6 +7,7 @@ import reflex as rx
 from app.jobs.view.plan import Attribute, Plan, Resource
 from app.ui.elements import DOWNLOAD
 from app.ui.icons import icon
+from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 
 PARTS = (
@@ -162,13 +163,12 @@ def plan_panel(
     )
     words = rx.fragment(_words(plan), rx.el.span(class_name="grow"), download)
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
-    return rx.el.section(
-        rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, words), class_name="ry-ph"),
+    return titled_panel(
+        "Plan",
+        rx.cond(has_changes, words),
         rx.cond(has_changes, body, nothing),
         rx.cond(plan.outputs.length() > 0, outputs),
         more_foot(more, is_all, on_more),
         about,
-        class_name="ry-panel",
-        aria_label="Plan",
         custom_attrs={"data-testid": "plan"},
     )

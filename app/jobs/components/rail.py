@@ -11,6 +11,7 @@ from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.reviews import ApprovalView
+from app.ui.button import plain_button
 from app.ui.elements import ago, clock_seconds, clock_time
 from app.ui.icons import icon
 from app.ui.panel import titled_panel
@@ -45,12 +46,7 @@ def _override() -> rx.Component:
             auto_complete="off",
             custom_attrs={"data-needed": ""},
         ),
-        rx.el.div(
-            rx.button(
-                "Approve my own", on_click=JobActionState.decide("override"), variant="surface", color_scheme="gray"
-            ),
-            class_name="ry-acts",
-        ),
+        rx.el.div(plain_button("Approve my own", on_click=JobActionState.decide("override")), class_name="ry-acts"),
         rx.el.small("You requested this job, and nobody else can approve it.", class_name="ry-hint"),
         class_name="ry-sheetpart",
     )
@@ -71,10 +67,7 @@ def _none_asked() -> rx.Component:
         JobState.planned.is_known, confirmed, "No approvals required. It plans and applies without review."
     )
     words = rx.match(
-        View["type"],
-        ("APPLY", by_itself),
-        ("DESTROY", by_itself),
-        "No approval needed: plans are read-only.",
+        View["type"], ("APPLY", by_itself), ("DESTROY", by_itself), "No approval needed: plans are read-only."
     )
     return rx.el.div(words, class_name="ry-pb mut")
 
@@ -98,7 +91,6 @@ def approvals() -> rx.Component:
 
 
 def state() -> rx.Component:
-    """The state lock with its proof, and the last version."""
     found = JobState.state
     is_mine = found.lock_job == View["number"]
     holder = rx.cond(
@@ -167,7 +159,6 @@ def _event(event: rx.Var[EventView]) -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The panel of events, newest first."""
     return titled_panel(
         "Events",
         rx.fragment(),

@@ -9,9 +9,11 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
+from app.ui.button import act_button, plain_button
 from app.ui.elements import clock_time, date
 from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.link import number_link
+from app.ui.panel import titled_panel
 
 View = JobState.view
 Planned = JobState.planned
@@ -21,7 +23,7 @@ COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "
 def planned_from() -> rx.Component:
     """The foot of a plan that waits: from which revision and state it was made, and what ends it."""
     number = Planned.number.to_string()
-    other = rx.fragment(" by ", page_link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
+    other = rx.fragment(" by ", number_link(number))
     words = rx.el.span(
         "Planned",
         rx.cond(Planned.number > 0, other),
@@ -109,20 +111,13 @@ def _acts() -> rx.Component:
         title=rx.cond(JobState.own_rule != "", _own(), ""),
         custom_attrs={"data-testid": "confirm"},
     )
-    again = rx.button(
+    again = act_button(
         icon("rotate-cw"),
         "Plan again",
         on_click=RunState.plan_to_apply(View["module_id"].to(str), View["type"] == "DESTROY"),
-        color_scheme="gray",
-        high_contrast=True,
     )
-    discard = rx.button(
-        "Discard",
-        on_click=JobActionState.ask("discard"),
-        title=discards(),
-        variant="surface",
-        color_scheme="gray",
-        custom_attrs={"data-testid": "discard"},
+    discard = plain_button(
+        "Discard", on_click=JobActionState.ask("discard"), title=discards(), custom_attrs={"data-testid": "discard"}
     )
     # Without approvals, confirming is what runs it.
     may_confirm = may("job.apply") | (JobState.approvals_required > 0)
@@ -133,11 +128,7 @@ def _acts() -> rx.Component:
 def decision_bar() -> rx.Component:
     """The decision at the foot of the page: numbers, who is missing, the two acts."""
     bar = rx.el.div(
-        rx.el.div(
-            _counts(),
-            rx.el.p(_message(), rx.el.span(_sentence()), rx.el.small(_missing())),
-            _acts(),
-        ),
+        rx.el.div(_counts(), rx.el.p(_message(), rx.el.span(_sentence()), rx.el.small(_missing())), _acts()),
         class_name="ry-decide",
         role="region",
         aria_label="Decision",
@@ -147,7 +138,6 @@ def decision_bar() -> rx.Component:
 
 
 def can_decide() -> Any:
-    """Whether the viewer can confirm or discard the plan."""
     return (View["status"] == "AWAITING_APPROVAL") & may("job.approve") & ~JobState.has_decided
 
 
@@ -171,18 +161,15 @@ def comments() -> rx.Component:
             max_length=4000,
             required=True,
         ),
-        rx.button("Send", type="submit", variant="surface", color_scheme="gray"),
+        plain_button("Send", type="submit"),
         on_submit=JobActionState.say,
         reset_on_submit=True,
         class_name="ry-say",
     )
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Comments"), rx.el.span(JobState.comments.length(), class_name="mut num"), class_name="ry-ph"
-        ),
+    return titled_panel(
+        "Comments",
+        rx.el.span(JobState.comments.length(), class_name="mut num"),
         rx.el.ul(rx.foreach(JobState.comments, _comment), class_name="ry-th"),
         field,
-        class_name="ry-panel",
-        aria_label="Comments",
         custom_attrs={"data-testid": "comments"},
     )

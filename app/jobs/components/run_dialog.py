@@ -2,9 +2,12 @@
 
 import reflex as rx
 
-from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
-from app.ui.button import act_button
+from app.jobs.state.run import PRIORITIES, TYPES, RunState
+from app.ui.button import act_button, quiet_button
+from app.ui.choice import choice, offered
 from app.ui.dialog import cancel, dialog_acts, typed_field
+from app.ui.feedback import notice
+from app.ui.form.elements import labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.words import TYPE_WORDS
@@ -14,11 +17,7 @@ FEW = 10
 
 
 def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] | str = "") -> rx.Component:
-    return rx.el.div(rx.el.span(label, class_name="ry-lab"), control, rx.el.small(hint), class_name="ry-f")
-
-
-def _module_item(module: rx.Var[ModuleChoice]) -> rx.Component:
-    return rx.select.item(module["path"], value=module["id"])
+    return labelled(label, control, rx.el.small(hint))
 
 
 def _module() -> rx.Component:
@@ -31,29 +30,22 @@ def _module() -> rx.Component:
     )
     choice = rx.select.root(
         rx.select.trigger(aria_label="Module", class_name="ry-mono"),
-        rx.select.content(rx.foreach(RunState.modules, _module_item)),
+        rx.select.content(offered(RunState.modules, "path")),
         value=RunState.module_id,
         on_change=RunState.set_module,
     )
     none = rx.el.span("No modules match.", class_name="mut")
     return _field(
         "Module",
-        rx.fragment(
-            rx.cond(RunState.total > FEW, search),
-            rx.cond(RunState.modules.length() > 0, choice, none),
-        ),
+        rx.fragment(rx.cond(RunState.total > FEW, search), rx.cond(RunState.modules.length() > 0, choice, none)),
     )
 
 
 def _type() -> rx.Component:
+    types = {name: TYPE_WORDS[name] for name in TYPES}
     return _field(
         "Operation",
-        rx.select.root(
-            rx.select.trigger(aria_label="Operation"),
-            rx.select.content(*[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES]),
-            value=RunState.type,
-            on_change=RunState.set_type,
-        ),
+        choice("Operation", types, width=None, value=RunState.type, on_change=RunState.set_type),
         RunState.effect,
     )
 
@@ -74,11 +66,13 @@ def _approvals() -> rx.Component:
 
 
 def _lock() -> rx.Component:
-    note = rx.el.div(
-        icon("lock", ""),
-        rx.el.p(RunState.lock, " ", rx.el.span("Nothing can be applied until it is unlocked.")),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "run-locked"},
+    note = notice(
+        "lock",
+        RunState.lock,
+        " ",
+        rx.el.span("Nothing can be applied until it is unlocked."),
+        tone="amber",
+        test_id="run-locked",
     )
     return rx.cond(RunState.lock != "", note)
 
@@ -106,23 +100,10 @@ def _text(name: str, label: str, hint: str, *, is_long: bool = True) -> rx.Compo
     )
 
 
-def _runner_item(runner: rx.Var[RunnerChoice]) -> rx.Component:
-    return rx.select.item(runner["name"], value=runner["id"])
-
-
 def _choices() -> rx.Component:
-    priority = rx.select.root(
-        rx.select.trigger(aria_label="Priority"),
-        rx.select.content(*[rx.select.item(word, value=value) for value, word in PRIORITIES.items()]),
-        value=RunState.priority,
-        on_change=RunState.set_priority,
-    )
-    pin = rx.select.root(
-        rx.select.trigger(aria_label="Runner"),
-        rx.select.content(rx.select.item("Not pinned", value="any"), rx.foreach(RunState.runners, _runner_item)),
-        value=RunState.pin,
-        on_change=RunState.set_pin,
-    )
+    priority = choice("Priority", PRIORITIES, width=None, value=RunState.priority, on_change=RunState.set_priority)
+    runners = offered(RunState.runners)
+    pin = choice("Runner", {"any": "Not pinned"}, runners, width=None, value=RunState.pin, on_change=RunState.set_pin)
     refresh = rx.el.label(
         rx.checkbox(checked=RunState.is_refresh_only, on_change=RunState.set_refresh_only, aria_label="Refresh only"),
         "Refresh only: bring the state up to date, plan no change",
@@ -137,14 +118,11 @@ def _choices() -> rx.Component:
 def _options() -> rx.Component:
     """A job's options besides its type; folded until somebody opens them."""
     is_planned = (RunState.type != "OUTPUT") & (RunState.type != "DRIFT")
-    fold = rx.button(
+    fold = quiet_button(
         rx.cond(RunState.has_options, icon("chevron-down"), icon("chevron-right")),
         "Options",
         on_click=RunState.show_options,
         type="button",
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
         aria_expanded=RunState.has_options,
         custom_attrs={"data-testid": "run-options"},
     )
@@ -176,13 +154,11 @@ def _title() -> rx.Component:
 
 def _acts() -> rx.Component:
     is_destroy = RunState.type == "DESTROY"
-    go = rx.button(
+    go = act_button(
         icon("play"),
         rx.match(
             RunState.type, ("APPLY", "Plan and review"), *[(name, TYPE_WORDS[name]) for name in TYPES[2:]], "Plan"
         ),
-        color_scheme="gray",
-        high_contrast=True,
         type="submit",
         disabled=(RunState.module_id == "") | (RunState.lock != "") | (RunState.modules.length() == 0),
         custom_attrs={"data-testid": "run"},

@@ -36,12 +36,7 @@ def _stage(stage: rx.Var[Stage]) -> rx.Component:
     )
     return rx.el.li(
         _mark(stage["status"].to(str)),
-        rx.el.div(
-            rx.el.b(stage["name"]),
-            " ",
-            rx.el.em(stage["words"]),
-            rx.cond(stage["since"] != "", times),
-        ),
+        rx.el.div(rx.el.b(stage["name"]), " ", rx.el.em(stage["words"]), rx.cond(stage["since"] != "", times)),
         key=stage["name"],
         class_name=look,
         custom_attrs={"data-stage": stage["name"], "data-status": stage["status"]},

@@ -10,7 +10,6 @@ from app.ui.link import page_link
 
 
 def job_link(job: Any) -> rx.Component:
-    """Number and type."""
     number = job["number"].to_string()
     link = page_link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
     plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")))
@@ -32,7 +31,6 @@ def plan_counts(job: Any) -> rx.Component:
 
 
 def job_status(job: Any) -> rx.Component:
-    """The badge of a job's status and, beside it, the reason."""
     counts = rx.el.span(plan_counts(job), class_name="ry-why hide-s")
     why = rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"])
     waiting = page_link(

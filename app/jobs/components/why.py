@@ -5,9 +5,11 @@ from collections.abc import Callable
 import reflex as rx
 
 from app.jobs.view.queue import Runner, Why
+from app.ui.button import small_button
 from app.ui.elements import ago
 from app.ui.icons import icon
 from app.ui.link import page_link
+from app.ui.panel import titled_panel
 
 Enable = Callable[[rx.Var[str]], rx.event.EventType[()]]
 
@@ -29,14 +31,7 @@ def _mark(runner: rx.Var[Runner]) -> rx.Component:
 def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
     act: rx.Component = rx.fragment()
     if on_enable is not None:
-        button = rx.button(
-            "Enable",
-            size="1",
-            variant="surface",
-            color_scheme="gray",
-            aria_label="Enable " + runner.name,
-            on_click=on_enable(runner.id),
-        )
+        button = small_button("Enable", aria_label="Enable " + runner.name, on_click=on_enable(runner.id))
         act = rx.cond(runner.can_enable, button)
     return rx.el.li(
         _mark(runner),
@@ -49,11 +44,7 @@ def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
 def why_body(why: rx.Var[Why], on_enable: Enable | None = None, *, is_flat: bool = False) -> rx.Component:
     """Write the answer; `on_enable` gets a runner's id when the reader may switch it on again."""
     return rx.el.div(
-        rx.el.p(
-            rx.el.b(why.summary, style={"font_weight": "600"}),
-            " ",
-            rx.el.span(why.help, class_name="mut"),
-        ),
+        rx.el.p(rx.el.b(why.summary, style={"font_weight": "600"}), " ", rx.el.span(why.help, class_name="mut")),
         rx.cond(
             why.runners.length() > 0,
             rx.el.ul(rx.foreach(why.runners, lambda runner: _line(runner, on_enable)), class_name="ry-wl"),
@@ -70,16 +61,12 @@ def why_row(why: rx.Var[Why], columns: int, on_enable: Enable | None = None) -> 
 
 
 def why_panel(why: rx.Var[Why], on_enable: Enable | None = None) -> rx.Component:
-    """The answer as a panel of the job's own page."""
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Why is it waiting?"),
+    return titled_panel(
+        "Why is it waiting?",
+        (
             rx.cond(why.position != "", rx.el.span(why.position, class_name="mut")),
             rx.el.span(class_name="grow"),
             rx.el.span("checked ", ago(why.checked_at), class_name="mut num"),
-            class_name="ry-ph",
         ),
         why_body(why, on_enable, is_flat=True),
-        class_name="ry-panel",
-        aria_label="Why is it waiting?",
     )

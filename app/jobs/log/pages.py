@@ -1,11 +1,11 @@
 """Chunks of a log as the browser asks for them: an index without text, and pages of parsed lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from app.jobs.log.sgr import Line, Parser, strip
+from app.ui.reader import Row
 
-Row = Mapping[str, Any]
 Encoded = str | list[str]
 
 _CUT_STYLE = "a-cut"
@@ -33,7 +33,6 @@ def page(rows: Sequence[Row], before: Row | None = None) -> list[dict[str, Any]]
 
 
 def text(rows: Sequence[Row]) -> str:
-    """Return chunks as plain text for the download."""
     return "".join(strip(str(row.get("body") or "")) for row in rows)
 
 

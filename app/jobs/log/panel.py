@@ -34,7 +34,6 @@ class TimelineElement(rx.Component):
     short: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         return ['const RyTimeline = "ry-timeline"']
 
 
@@ -44,12 +43,10 @@ def scripts() -> rx.Component:
 
 
 def log(**attributes: Any) -> rx.Component:
-    """Show a job's log."""
     return LogElement.create(class_name="ry-log", **attributes)
 
 
 def timeline(data: rx.Var[str]) -> rx.Component:
-    """Show a job's timeline, a row for each state and step."""
     return TimelineElement.create(data=data, class_name="ry-wf")
 
 

@@ -28,7 +28,6 @@ _INDEX_COLUMNS = "seq,step,line_count,bytes,created_at"
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the log's routes."""
     return [
         Route("/api/jobs/{job}/log/index", guarded(runtime, index)),
         Route("/api/jobs/{job}/log/lines", guarded(runtime, lines)),

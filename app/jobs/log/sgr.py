@@ -44,7 +44,6 @@ class Line:
 
     @property
     def text(self) -> str:
-        """Return the line without its styling."""
         return "".join(text for text, _ in self.segments)
 
 
@@ -85,7 +84,6 @@ class Parser:
     """Reads a log in pieces; the style and an unfinished sequence live on from piece to piece."""
 
     def __init__(self, style: Style = PLAIN) -> None:
-        """Begin with a style, usually none."""
         self.style = style
         self._pending = ""
 

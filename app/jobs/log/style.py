@@ -42,11 +42,9 @@ class Style:
 
     @property
     def classes(self) -> str:
-        """Return the class names of this style, nothing for plain text."""
         return _classes(self)
 
     def after(self, params: str) -> "Style":
-        """Return the style that follows from the parameters of one SGR sequence."""
         if params.strip("0123456789;:"):
             return self  # private parameters such as ESC[>4;2m are not colours
         return _after(self, params)

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
 from app.jobs.view.filters import JobFilter
@@ -19,12 +19,14 @@ ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock", "discard")
 
 
 class JobActionState(AppState, rx.State):
-    """The confirmation that is open, and the words typed into it."""
-
     asking: str = ""
     typed: str = ""
     comment: str = ""
     is_late_open: bool = False
+
+    set_typed = takes("typed", most=500)
+    set_comment = takes("comment", most=2000)
+    show_late = takes("is_late_open", bool)
 
     async def _job(self) -> JobState:
         return await self.get_state(JobState)
@@ -32,7 +34,6 @@ class JobActionState(AppState, rx.State):
     async def _do(
         self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
     ) -> list[Any]:
-        """Call the database, show the result, and read the page again."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -44,7 +45,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     def ask(self, what: str) -> None:
-        """Ask before something that leaves traces."""
         if what in ASKED_FIRST:
             self.asking, self.typed = what, ""
 
@@ -55,23 +55,7 @@ class JobActionState(AppState, rx.State):
         self.is_late_open = False
 
     @rx.event
-    def set_typed(self, text: str) -> None:
-        """Keep the text that was typed as proof."""
-        self.typed = text[:500]
-
-    @rx.event
-    def set_comment(self, text: str) -> None:
-        """Keep the comment beside a decision."""
-        self.comment = text[:2000]
-
-    @rx.event
-    def show_late(self, is_open: bool) -> None:
-        """Show or hide the late report."""
-        self.is_late_open = is_open
-
-    @rx.event
     async def override(self, policy: str, form: dict[str, Any]) -> list[Any]:
-        """Override a check that the plan failed, with a reason."""
         args = {"p_policy": policy, "p_reason": str(form.get("reason") or "")[:600]}
         return await self._do("override_check", args, "Overridden", "The reason is kept with the job.")
 
@@ -86,7 +70,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def cancel(self, kind: str) -> list[Any]:
-        """Request that the job stops, in one of three ways."""
         if kind not in CANCEL_SAID:
             return []
         page = await self._job()
@@ -99,7 +82,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def retry(self) -> list[Any]:
-        """Run the same again, as a new job."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -159,7 +141,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def say(self, form: dict[str, Any]) -> list[Any]:
-        """Comment on the job for all its viewers."""
         page, body = await self._job(), str(form.get("body") or "").strip()
         if not page.is_found or not body:
             return []
@@ -198,7 +179,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def resolve(self, way: str) -> list[Any]:
-        """Choose one of the ways out of a lost job."""
         said = {
             "retry": ("It runs again", "The next attempt takes over the state lock."),
             "mark_failed": ("Marked as failed", "The state is unlocked, the log stays."),

@@ -34,8 +34,6 @@ RENEW_SECONDS = 3.0
 
 
 class JobState(PlanPart, LogPart, LivePage, rx.State):
-    """The page state of a job's page."""
-
     TOPICS: ClassVar[frozenset[str]] = RIGHTS | {"provision_jobs", "log", "overview"}
 
     view: JobView = EMPTY_VIEW
@@ -130,7 +128,6 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         return any(row.get("module_id") == self._job.get("module_id") for row in rows)
 
     def _show_around(self, answer: Row, user_id: str) -> None:
-        """Show decisions, comments, the state and its lock."""
         self._assign("approvals", [reviews.approval(row) for row in answer["approvals"]])
         checks = [policy_checks.build(row) for row in answer["checks"]]
         checks.sort(key=lambda each: each.verdict not in ("failed", "error"))
@@ -217,7 +214,6 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
 
     @rx.event
     def show_events(self) -> None:
-        """Show everything that happened, or only the newest again."""
         self.is_all_events = not self.is_all_events
         self._show_events()
 

@@ -28,8 +28,6 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
 
 
 class JobsState(LivePage, rx.State):
-    """The page state of the jobs page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     rows: list[JobRow] = []
@@ -96,7 +94,7 @@ class JobsState(LivePage, rx.State):
 
     def _kept(self, held: Held, store: OrgStore, changed: Changed) -> list[JobRow]:
         """The page as it is now; while somebody is at the table what is shown keeps its place, and new rows wait."""
-        rows = held.make("rows", _rows)
+        rows = held.each("rows", build_row)
         if changed.is_everything or not self.is_held:
             self._assign("fresh_count", 0)
             return rows
@@ -114,32 +112,26 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_view(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        """Show what needs me, what is active, what is finished, or everything."""
         return await self._choose("view", value if isinstance(value, str) else "")
 
     @rx.event
     async def choose_status(self, value: str) -> rx.event.EventSpec | None:
-        """Show one status only."""
         return await self._choose("status", value)
 
     @rx.event
     async def choose_type(self, value: str) -> rx.event.EventSpec | None:
-        """Show one type only."""
         return await self._choose("type", value)
 
     @rx.event
     async def any_runner(self) -> rx.event.EventSpec | None:
-        """Show the jobs of all runners again."""
         return await self._choose("runner", "any")
 
     @rx.event
     async def any_set(self) -> rx.event.EventSpec | None:
-        """Show more than the plans of one group run that have changes."""
         return await self._choose("changed", "any")
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec | None:
-        """Show jobs by number, module or runner."""
         return await self._choose("search", text)
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
@@ -155,12 +147,10 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:
-        """Show everything again; the browser has emptied the field."""
         return await self._change(JobFilter())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show older or newer jobs."""
         last = max(0, self.total - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._turn()
@@ -174,10 +164,5 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Add the new rows."""
         self.is_held = False
         await self._again()
-
-
-def _rows(held: Held) -> list[JobRow]:
-    return [build_row(row) for row in held.rows()]

@@ -14,8 +14,6 @@ QUESTIONS = {
 
 
 class KeptStatesState(AppState, rx.State):
-    """The question that is open about a kept state."""
-
     kind: str = ""
     kept_id: str = ""
     title: str = ""
@@ -23,7 +21,6 @@ class KeptStatesState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str, kept_id: str) -> None:
-        """Ask before a kept state is stored or discarded."""
         page = await self.get_state(JobState)
         kept = next((kept for kept in page.kept if kept["id"] == kept_id and kept["is_open"]), None)
         if kind in QUESTIONS and kept is not None:
@@ -36,12 +33,10 @@ class KeptStatesState(AppState, rx.State):
 
     @rx.event
     async def store(self) -> Any:
-        """Make it the module's state."""
         return await self._decide("store_kept_state", "Stored", "It is the module's state now.")
 
     @rx.event
     async def discard(self) -> Any:
-        """Remove it for good."""
         return await self._decide("discard_kept_state", "Discarded", "")
 
     async def _decide(self, name: str, title: str, text: str) -> Any:

@@ -13,8 +13,6 @@ FEW_RESOURCES = 7
 
 
 class PlanPart(AppState, mixin=True):
-    """The plan's part of the page state of a job's page."""
-
     plan: plans.Plan = plans.Plan()
     plan_words: str = ""
     kind: str = ""
@@ -36,7 +34,6 @@ class PlanPart(AppState, mixin=True):
 
     @rx.event
     def show_resources(self) -> None:
-        """Show all resources of the plan, or only the first few again."""
         self.is_all_resources = not self.is_all_resources
         self._show_plan()
 

@@ -5,8 +5,9 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.project.models import Filter, Query
+from app.ui.reader import read
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {
@@ -26,15 +27,11 @@ MAX_LINES = 100
 
 
 class RunnerChoice(TypedDict):
-    """A runner to pin a job to."""
-
     id: str
     name: str
 
 
 class ModuleChoice(TypedDict):
-    """A module to choose from."""
-
     id: str
     path: str
     name: str
@@ -43,8 +40,6 @@ class ModuleChoice(TypedDict):
 
 
 class RunState(AppState, rx.State):
-    """The dialog that asks what to run."""
-
     is_open: bool = False
     is_busy: bool = False
     has_choice: bool = False
@@ -65,19 +60,17 @@ class RunState(AppState, rx.State):
     is_refresh_only: bool = False
     has_options: bool = False
 
+    set_priority = takes("priority", of=PRIORITIES)
+    set_refresh_only = takes("is_refresh_only", bool)
+    set_typed = takes("typed")
+
     async def _read_modules(self, *wanted: Filter) -> None:
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
         query = Query(columns=COLUMNS, filters=(*mine, *wanted), order="path", limit=MOST_LISTED, is_counted=True)
         page = await self._select("modules", query)
         self.total = max(self.total, page.total)
         self.modules = [
-            {
-                "id": str(row["id"]),
-                "path": str(row["path"]),
-                "name": str(row["name"]),
-                "approvals": int(row.get("approvals_required") or 0),
-                "is_auto": bool(row.get("auto_apply")),
-            }
+            read(ModuleChoice, row, approvals=row.get("approvals_required"), is_auto=row.get("auto_apply"))
             for row in page.rows
         ]
 
@@ -134,7 +127,6 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def set_module(self, module_id: str) -> None:
-        """Choose another module."""
         self._choose(module_id)
         await self._read_effect()
 
@@ -152,42 +144,22 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def set_type(self, job_type: str) -> None:
-        """Choose what to run."""
         if job_type in TYPES:
             self._set_type(job_type)
         await self._read_effect()
 
     @rx.event
     async def show_options(self) -> None:
-        """Unfold or fold a job's options besides its type."""
         self.has_options = not self.has_options
         await self._read_runners()
 
     @rx.event
     def set_pin(self, runner: str) -> None:
-        """Choose the only runner that may take it."""
         if runner == "any" or runner in {each["id"] for each in self.runners}:
             self.pin = runner
 
     @rx.event
-    def set_priority(self, value: str) -> None:
-        """Choose how soon it runs."""
-        if value in PRIORITIES:
-            self.priority = value
-
-    @rx.event
-    def set_refresh_only(self, is_on: bool) -> None:
-        """Only bring the state up to date."""
-        self.is_refresh_only = is_on
-
-    @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take the name typed to confirm."""
-        self.typed = text[:200]
-
-    @rx.event
     async def confirm(self, form: dict[str, Any]) -> Any:
-        """Queue the requested job and show it."""
         if not self.is_open or not self.module_id:
             return None
         if self.type == "DESTROY" and self.typed != self.name:

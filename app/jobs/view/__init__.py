@@ -1,1 +1,0 @@
-"""The content of the jobs' pages, built from rows alone."""

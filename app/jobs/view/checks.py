@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from app.ui.reader import Row
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 LEVELS = {"advisory": "Advisory", "overridable": "Overridable", "mandatory": "Mandatory"}
 _ICONS = {"passed": "circle-check", "warned": "triangle-alert", "failed": "circle-x", "error": "circle-x"}
 _BAD = ("failed", "error")
@@ -14,8 +13,6 @@ _BAD = ("failed", "error")
 
 @dataclass(frozen=True)
 class Found:
-    """One thing that a rule found."""
-
     rule: str
     text: str
     resource: str
@@ -24,8 +21,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Check:
-    """One policy set's verdict."""
-
     id: str
     name: str
     verdict: str
@@ -39,7 +34,6 @@ class Check:
 
 
 def build(row: Row) -> Check:
-    """Put one verdict into words."""
     is_bad, by = row["verdict"] in _BAD, str(row.get("overridden_label") or "")
     found = tuple(_found(each) for each in row["messages"] if isinstance(each, Mapping))
     return Check(

@@ -9,10 +9,8 @@ from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import TYPE_WORDS, as_sentence, count
-
-Row = Mapping[str, Any]
 
 MAIN_STEP = {
     "PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output", "STATE": "change-state",
@@ -27,8 +25,6 @@ PRIORITIES = ((50, "High"), (100, "Normal"))
 
 
 class JobView(TypedDict):
-    """The facts of one job, in words."""
-
     id: int
     number: int
     message: str
@@ -79,16 +75,12 @@ class JobView(TypedDict):
 
 
 class OutputView(TypedDict):
-    """One output of the state."""
-
     name: str
     value: str
     is_secret: bool
 
 
 class EventView(TypedDict):
-    """One thing that happened to the job."""
-
     key: str
     name: str
     at: str
@@ -358,7 +350,6 @@ def log_note(job: Row) -> str:
 
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> list[dict[str, Any]]:
-    """List the steps for the log view."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(timeline.steps_of(job), bars, strict=False):

@@ -49,7 +49,6 @@ class JobFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing was chosen."""
         return self == JobFilter()
 
     def arguments(self, user_id: str) -> dict[str, Any]:
@@ -67,7 +66,6 @@ class JobFilter:
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:
-        """Build the address, so that it can be kept and sent."""
         opened = JobFilter()
         chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
         return f"?{urlencode(chosen)}" if chosen else ""
@@ -88,5 +86,4 @@ def read(parameters: Mapping[str, Any]) -> JobFilter:
 
 
 def count(counts: Mapping[str, int], statuses: Iterable[str]) -> int:
-    """Add up the jobs of some statuses."""
     return sum(int(counts.get(status) or 0) for status in statuses)

@@ -1,9 +1,9 @@
 """The commit and the pull request that a job came from."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 class GitFacts(TypedDict):

@@ -6,15 +6,12 @@ from app.project.models import Row
 
 
 class GivenView(TypedDict):
-    """One variable of a job."""
-
     name: str
     source: str
     note: str
 
 
 def build_given(row: Row) -> GivenView:
-    """Put a variable of job_page into words."""
     path = row.get("path")
     source = "given with the request" if path is None else f"{path or 'the organisation'}, version {row['version']}"
     marks = (("enforced", row.get("is_enforced")), ("sealed", row.get("is_sealed")))

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.jobs.view.words import size
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 
 class KeptState(TypedDict):
@@ -28,14 +27,14 @@ def build(rows: object) -> list[KeptState]:
 def _kept(row: Row) -> KeptState:
     serial = row.get("serial")
     title = f"Serial {serial}" if serial is not None else f"Write {row.get('number')}"
-    return {
-        "id": str(row["id"]),
-        "title": f"{title}, attempt {row.get('attempt')}, {size(_number(row.get('size')))}",
-        "about": f"{row.get('worker_name') or 'The runner'}: {row.get('reason') or 'it was not stored'}",
-        "written_at": str(row.get("written_at") or ""),
-        "decided": _decided(row),
-        "is_open": not row.get("stored_at") and not row.get("discarded_at"),
-    }
+    return read(
+        KeptState,
+        row,
+        title=f"{title}, attempt {row.get('attempt')}, {size(_number(row.get('size')))}",
+        about=f"{row.get('worker_name') or 'The runner'}: {row.get('reason') or 'it was not stored'}",
+        decided=_decided(row),
+        is_open=not row.get("stored_at") and not row.get("discarded_at"),
+    )
 
 
 def _decided(row: Row) -> str:

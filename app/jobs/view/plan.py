@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.jobs.view.words import is_done
+from app.ui.reader import Row, read
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 ACTIONS = {
     "create": ("+", "p-c", "create"),
@@ -68,7 +66,6 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether the plan changes any resource."""
         return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 
@@ -125,15 +122,16 @@ def _attribute(row: Row) -> Attribute:
     symbol, style = {"add": ("+", "p-c"), "remove": ("−", "p-d")}.get(kind, ("~", "p-u"))
     hidden = "(sensitive)" if row.get("is_sensitive") else ""
     new_note = "(known after apply)" if row.get("is_unknown") else f"{hidden}, changed" if hidden else ""
-    return Attribute(
-        path=str(row.get("path") or ""),
+    return read(
+        Attribute,
+        row,
         symbol=symbol,
         style=style,
-        old=str(row.get("before") or ""),
-        new=str(row.get("after") or ""),
+        old=row.get("before") or "",
+        new=row.get("after") or "",
         old_note="not set" if kind == "add" else hidden,
         new_note="not set" if kind == "remove" else new_note,
-        is_forcing=bool(row.get("forces_replacement")),
+        is_forcing=row.get("forces_replacement"),
     )
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class Why:
 
     job_id: str = ""
     is_known: bool = False
-    is_claimable: bool = False
     summary: str = ""
     help: str = ""
     position: str = ""
@@ -36,17 +34,14 @@ class Why:
 
 
 def build(answer: Row, checked_at: str = "") -> Why:
-    """Read what explain_queue answered."""
     rows = [row for row in answer.get("runners") or [] if isinstance(row, Mapping)]
-    return Why(
-        job_id=str(answer.get("job_id") or ""),
+    return read(
+        Why,
+        answer,
         is_known=True,
-        is_claimable=bool(answer.get("claimable")),
-        summary=str(answer.get("summary") or ""),
-        help=str(answer.get("help") or ""),
         position=in_line(answer.get("position")) if _is_moving(rows) else "",
         checked_at=checked_at,
-        runners=tuple(_runner(row) for row in rows),
+        runners=map(_runner, rows),
     )
 
 
@@ -70,9 +65,10 @@ def in_line(position: object) -> str:
 def _runner(row: Row) -> Runner:
     code = str(row.get("reason_code") or "")
     icon, tone = _mark(code, str(row.get("status") or ""))
-    return Runner(
-        id=str(row.get("worker_id") or ""),
-        name=str(row.get("name") or ""),
+    return read(
+        Runner,
+        row,
+        id=row.get("worker_id"),
         code=code,
         reason=_sentence(row.get("reason")),
         help=_sentence(row.get("help")),

@@ -18,7 +18,6 @@ NO_RECORD: RecordView = {"tone": "", "words": "", "since": "", "place": ""}
 
 
 def build_record(row: Row | None) -> RecordView:
-    """Put the record of job_page into words."""
     if not row:
         return NO_RECORD
     place = f"Record {row['sequence']} of this module"

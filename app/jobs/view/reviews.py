@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from app.jobs.view.detail import source
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 
 class ApprovalView(TypedDict):
-    """One member's decision."""
-
     id: str
     user_id: str
     label: str
@@ -22,8 +18,6 @@ class ApprovalView(TypedDict):
 
 
 class Comment(TypedDict):
-    """One member's comment on the job."""
-
     id: str
     who: str
     at: str
@@ -46,12 +40,10 @@ class Planned:
 
 
 def approval(row: Row) -> ApprovalView:
-    """Read a decision's row."""
     return read(ApprovalView, row, label=row["user_label"], at=row["created_at"])
 
 
 def comment(row: Row) -> Comment:
-    """Read a comment's row."""
     return read(Comment, row, who=row.get("user_label"), at=row.get("created_at"))
 
 

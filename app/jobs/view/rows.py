@@ -1,12 +1,9 @@
 """The rows of the jobs table."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view import words
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 
 class JobRow(TypedDict):

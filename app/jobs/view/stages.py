@@ -1,13 +1,13 @@
 """The stages of a run, plan, review and apply, each with how far it got."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from app.jobs.view import words
 from app.jobs.view.detail import lost_at
+from app.ui.reader import Row, read
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
-Row = Mapping[str, Any]
 NO_RUN = "NOT_STARTED"
 # The events that end a review, the first that is found decides; without words, those of the approvals.
 DECISIONS = {
@@ -54,13 +54,7 @@ def _plan(plan: Row) -> Stage:
 
 
 def _stage(name: str, job: Row, said: str) -> Stage:
-    return {
-        "name": name,
-        "status": str(job["status"]),
-        "words": said,
-        "since": str(job.get("claimed_at") or ""),
-        "until": str(job.get("finished_at") or ""),
-    }
+    return read(Stage, job, name=name, words=said, since=job.get("claimed_at"), until=job.get("finished_at"))
 
 
 def _review(job: Row, events: Sequence[Row]) -> Stage:

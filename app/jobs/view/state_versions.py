@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.jobs.view.words import size
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 MAX_VERSIONS = 20
 
 
 @dataclass(frozen=True)
 class Version:
-    """One version of the state."""
-
     serial: int
     at: str
     writer: str
@@ -39,7 +35,6 @@ class StateView:
     lock_job: int = 0
     lock_attempt: int = 0
     lock_who: str = ""
-    lock_operation: str = ""
     lock_at: str = ""
     versions: tuple[Version, ...] = ()
 
@@ -64,7 +59,6 @@ def build(answer: object, job_id: int = 0) -> StateView:
         lock_job=_number(held.get("job_number")),
         lock_attempt=_number(held.get("attempt")),
         lock_who=_text(held, info, "who", "Who"),
-        lock_operation=_text(held, info, "operation", "Operation"),
         lock_at=_text(held, info, "locked_at", "created_at", "Created"),
         versions=_versions(versions[:MAX_VERSIONS]),
     )

@@ -6,12 +6,11 @@ Times leave here as milliseconds, and an open bar as one without an end, so that
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from app.jobs.view.words import FINISHED, PHASE_WORDS
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS
 
-Row = Mapping[str, Any]
 _LOST = {"NEEDS_ATTENTION": "NEEDS_ATTENTION", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}
 _AHEAD = ("QUEUED", "CLAIMED", "PROCESSING")
 _BEFORE = (("prepare", "Prepare"), ("fetch", "Fetch source"), ("inputs", "Write inputs and extra files"))
@@ -24,10 +23,7 @@ _TASKS: dict[str, tuple[str, ...]] = {
     "STATE": ("init", "change-state"),
 }
 _TITLES = {"save-plan": "Save plan", "load-plan": "Download plan", "change-state": "Change state"}
-_STAMPS = (
-    ("CLAIMED", "claimed_at"),
-    ("PROCESSING", "started_at"),
-)
+_STAMPS = (("CLAIMED", "claimed_at"), ("PROCESSING", "started_at"))
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,6 @@ def to_ms(stamp: object) -> int:
 
 
 def build(job: Row, events: Sequence[Row] = ()) -> Timeline:
-    """Lay out a job's states and steps."""
     moves = _moves_of_events(events) or _moves_of_stamps(job)
     if not moves:
         return Timeline()

@@ -1,9 +1,6 @@
 """The words of jobs: types, steps, sizes and the reason beside a status."""
 
-from collections.abc import Mapping
-from typing import Any
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 PHASE_WORDS = {
     "PREPARE": "Prepare",
@@ -16,11 +13,7 @@ PHASE_WORDS = {
     "OUTPUT": "Output",
     "REPORT": "Report",
 }
-CANCEL_WORDS = {
-    "AFTER_STEP": "Stops after this step",
-    "GRACEFUL": "Stopping",
-    "KILL": "Being killed",
-}
+CANCEL_WORDS = {"AFTER_STEP": "Stops after this step", "GRACEFUL": "Stopping", "KILL": "Being killed"}
 ACTIVE = frozenset({"AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING"})
 RUNNING = frozenset({"CLAIMED", "PROCESSING"})
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
@@ -54,11 +47,7 @@ def changes(summary: Row | None) -> tuple[int, int, int] | None:
     if not summary:
         return None
     counts = {name: int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
-    return (
-        counts["create"] + counts["replace"],
-        counts["update"],
-        counts["delete"] + counts["replace"],
-    )
+    return (counts["create"] + counts["replace"], counts["update"], counts["delete"] + counts["replace"])
 
 
 def reason(job: Row) -> str:

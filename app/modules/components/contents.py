@@ -10,6 +10,7 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
 from app.ui.button import small_button
 from app.ui.elements import ago
+from app.ui.feedback import notice
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.panel import titled_panel
@@ -104,7 +105,6 @@ def _resource_table() -> rx.Component:
 
 
 def resources() -> rx.Component:
-    """The panel of the state's resources, by type and by address."""
     found = State.contents
     many = rx.cond(found.total == 1, "1 in the state", found.total.to_string() + " in the state")
     listed = rx.fragment(
@@ -139,7 +139,6 @@ def _tab(file: rx.Var[SourceFile]) -> rx.Component:
 
 
 def source_files() -> rx.Component:
-    """The files that the module carries itself, readable."""
     shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
     tabs = rx.tabs.root(
         rx.el.div(rx.tabs.list(rx.foreach(State.files, _tab)), class_name="ry-srct"),
@@ -197,16 +196,14 @@ def _engine_lock() -> rx.Component:
 def locks() -> rx.Component:
     """The locks that keep the module from being changed: an attempt's, or a person's."""
     unlock = small_button("Unlock", on_click=ModuleActionState.unlock_it)
-    person = rx.el.div(
-        icon("lock", ""),
-        rx.el.p(
-            rx.el.b("Locked by ", State.lock.by, style={"font_weight": "600"}),
-            ": ",
-            State.lock.reason,
-            rx.el.span(" · Nothing can be applied until it is unlocked."),
-        ),
-        rx.cond(may("module.lock"), unlock),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},
+    person = notice(
+        "lock",
+        rx.el.b("Locked by ", State.lock.by, style={"font_weight": "600"}),
+        ": ",
+        State.lock.reason,
+        rx.el.span(" · Nothing can be applied until it is unlocked."),
+        tone="amber",
+        beside=(rx.cond(may("module.lock"), unlock),),
+        test_id="module-lock",
     )
     return rx.fragment(rx.cond(State.lock.by != "", person), rx.cond(State.lock.is_held, _engine_lock()))

@@ -8,28 +8,24 @@ from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
 from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
+from app.ui.feedback import notice
 from app.ui.form.elements import check_field, exact_input
-from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"
-CHOICES = (
-    ("Plan it only by hand", "off"),
-    ("Plan it when a bound output changes", "on_change"),
-    ("Plan it after each apply", "always"),
-)
-
-
-def _line(text: rx.Var[str]) -> rx.Component:
-    return rx.el.small(text, class_name="ry-mono")
+CHOICES = {
+    "off": "Plan it only by hand",
+    "on_change": "Plan it when a bound output changes",
+    "always": "Plan it after each apply",
+}
 
 
 def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
     return linked_module(
         one,
-        rx.foreach(one["inputs"].to(list[str]), _line),
+        rx.foreach(one["inputs"].to(list[str]), lambda text: rx.el.small(text, class_name="ry-mono")),
         rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut")),
         action=action,
     )
@@ -47,10 +43,6 @@ def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
     return _other(one, rx.cond(may("module.write"), accept))
 
 
-def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
-    return _other(one, rx.fragment())
-
-
 def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Component:
     shown = rx.fragment(
         rx.el.h3(label, class_name="ry-pb mut sm"), rx.el.ul(rx.foreach(rows, row), class_name="ry-list")
@@ -66,12 +58,11 @@ def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Co
 
 
 def _add() -> rx.Component:
-    items = [rx.select.item(label, value=value) for label, value in CHOICES]
     bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
         rx.cond(may("state.write"), bound),
-        choice("When to plan it", *items, name="cascades", default_value="off", width=None),
+        choice("When to plan it", CHOICES, name="cascades", default_value="off", width=None),
         check_field("Apply only the commit that was applied there", name="is_promotion"),
         plain_button("Add dependency", type="submit"),
         on_submit=State.add,
@@ -82,16 +73,14 @@ def _add() -> rx.Component:
 
 def changed_note() -> rx.Component:
     """Outputs that this module takes are others now than when it was applied."""
-    note = rx.el.div(
-        icon("git-compare-arrows", ""),
-        rx.el.p(
-            "Inputs changed: ",
-            rx.el.span(State.dependencies["changed"], class_name="ry-mono"),
-            ". ",
-            rx.el.span("Nothing was run. A plan shows what the new values change."),
-        ),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "inputs-changed"},
+    note = notice(
+        "git-compare-arrows",
+        "Inputs changed: ",
+        rx.el.span(State.dependencies["changed"], class_name="ry-mono"),
+        ". ",
+        rx.el.span("Nothing was run. A plan shows what the new values change."),
+        tone="amber",
+        test_id="inputs-changed",
     )
     return rx.cond(State.dependencies["changed"] != "", note)
 
@@ -106,7 +95,7 @@ def dependencies() -> rx.Component:
         (rx.el.span(class_name="grow"), page_link("Graph", href=GRAPH, class_name="ry-link", underline="none")),
         rx.cond(producers.length() + consumers.length() == 0, none),
         _list("Depends on", producers, _producer),
-        _list("Used by", consumers, _consumer),
+        _list("Used by", consumers, lambda one: _other(one, rx.fragment())),
         _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
         rx.cond(may("module.write"), _add()),
         custom_attrs={"data-testid": "dependencies"},

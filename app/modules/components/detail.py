@@ -26,6 +26,7 @@ from app.ui.badges import job_badge, tag
 from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
 from app.ui.choice import dropdown
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
+from app.ui.feedback import notice
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.panel import menu_item, titled_panel
@@ -154,19 +155,17 @@ def _drift_note() -> rx.Component:
     """The note on drift: what a check found, and that nothing was changed."""
     address = "/dashboard/jobs/" + ModuleContentsState.drift_job
     show = link_button("Show drift", href=address, size="1", attrs={"data-testid": "show-drift"})
-    note = rx.el.div(
-        icon("triangle-alert", ""),
-        rx.el.p(
-            "Drift found ",
-            ago(Module["drift_since"].to(str)),
-            ": ",
-            Module["drift"],
-            " differ from the state. ",
-            rx.el.span("Nothing was changed. A plan shows what an apply would correct."),
-        ),
-        rx.cond(ModuleContentsState.drift_job != "", show),
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": "amber", "data-testid": "drift"},
+    note = notice(
+        "triangle-alert",
+        "Drift found ",
+        ago(Module["drift_since"].to(str)),
+        ": ",
+        Module["drift"],
+        " differ from the state. ",
+        rx.el.span("Nothing was changed. A plan shows what an apply would correct."),
+        tone="amber",
+        beside=(rx.cond(ModuleContentsState.drift_job != "", show),),
+        test_id="drift",
     )
     return rx.cond(Module["drift_since"] != "", note)
 
@@ -306,7 +305,6 @@ def _state() -> rx.Component:
 
 
 def module_detail() -> rx.Component:
-    """Everything about the chosen module."""
     overview = rx.fragment(
         _facts(),
         _drift_note(),

@@ -92,7 +92,6 @@ def _terminal() -> rx.Component:
 
 
 def module_dialogs() -> list[rx.Component]:
-    """Every dialog of the page; at most one is open."""
     to_confirm = rx.fragment("Type ", rx.el.span(State.name, class_name="ry-mono"), " to confirm")
     return [
         _question(

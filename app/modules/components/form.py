@@ -5,13 +5,13 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import may
-from app.modules.state.form import ModuleFormState, RunnerChoice
+from app.modules.state.form import ModuleFormState
 from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.button import icon_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered, segments
 from app.ui.form.elements import check_field, exact_input, problem_line
 from app.ui.icons import icon
 from app.ui.sheet import sheet, sheet_form
@@ -135,14 +135,11 @@ def _archive() -> rx.Component:
 
 
 def _source() -> rx.Component:
-    kinds = (("Git", "git"), ("Archive", "archive"), ("Inline", "inline"), ("On the runner", "local"))
-    items = [rx.segmented_control.item(label, value=value) for label, value in kinds]
+    kinds = {"git": "Git", "archive": "Archive", "inline": "Inline", "local": "On the runner"}
     local = _text("local_path", "Path", "A folder on the machine of the runner that takes the job.", "/srv/infra/vpc")
     return _section(
         "Source",
-        rx.segmented_control.root(
-            *items, value=State.source_kind, on_change=State.set_source_kind, aria_label="Source"
-        ),
+        segments("Source", kinds, value=State.source_kind, on_change=State.set_source_kind),
         rx.match(
             State.source_kind,
             ("archive", _archive()),
@@ -153,18 +150,17 @@ def _source() -> rx.Component:
     )
 
 
-def _select(key: str, label: str, items: list[Any], hint: str = "") -> rx.Component:
-    control = choice(label, *items, name=key, default_value=State.values[key], width=None)
+def _select(key: str, label: str, options: dict[str, str], hint: str = "", *more: rx.Component) -> rx.Component:
+    control = choice(label, options, *more, name=key, default_value=State.values[key], width=None)
     return _frame(key, label, control, hint)
 
 
 def _engine() -> rx.Component:
-    names = (("OpenTofu", "tofu"), ("Terraform", "terraform"), ("Pulumi", "pulumi"), ("Terragrunt", "terragrunt"))
-    items = [rx.select.item(label, value=value) for label, value in names]
+    engines = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
     return _section(
         "Engine",
         rx.el.div(
-            _select("engine", "Engine", items),
+            _select("engine", "Engine", engines),
             _text("engine_version", "Version", "Leave empty to use the runner's version.", "1.10.5"),
             class_name="ry-two",
         ),
@@ -178,12 +174,8 @@ def _hooks() -> rx.Component:
     )
 
 
-def _runner_item(choice: rx.Var[RunnerChoice]) -> rx.Component:
-    return rx.select.item(choice["name"], value=choice["id"])
-
-
 def _running() -> rx.Component:
-    pins = [rx.select.item("Any eligible runner", value="any"), rx.foreach(State.runners, _runner_item)]
+    pins, nearest = {"any": "Any eligible runner"}, "The nearest one, unless you pin it."
     auto = check_field(
         "Auto-apply when a plan has changes", name="auto_apply", default_checked=State.values["auto_apply"] == "on"
     )
@@ -198,7 +190,7 @@ def _running() -> rx.Component:
         "Running",
         _text("labels", "Labels", "Only runners that have all of them take its jobs.", "gpu=true, zone=eu"),
         rx.el.div(
-            _select("pinned_worker_id", "Runner", pins, "The nearest one, unless you pin it."),
+            _select("pinned_worker_id", "Runner", pins, nearest, offered(State.runners)),
             _text("runner_instance_name", "Instance", "One process of that runner, by name."),
             class_name="ry-two",
         ),
@@ -237,23 +229,14 @@ def _module_fields() -> rx.Component:
         _section("Extra files", _files("extra", State.extra)),
         _section("Hooks", _hooks()),
         _running(),
-        _section(
-            "Drift",
-            _area(
-                "drift_ignores",
-                "Ignore",
-                DRIFT_HINT,
-                DRIFT_EXAMPLE,
-            ),
-        ),
+        _section("Drift", _area("drift_ignores", "Ignore", DRIFT_HINT, DRIFT_EXAMPLE)),
     )
 
 
 def _group_fields() -> rx.Component:
     new = _text("path", "Path", "Created with every group above it.", "platform/network")
     fixed = rx.el.input(type="hidden", name="path", default_value=State.values["path"])
-    names = {INHERIT: "As the group above", **APPLY_MODES}
-    modes = [rx.select.item(words, value=mode) for mode, words in names.items()]
+    modes = {INHERIT: "As the group above", **APPLY_MODES}
     return rx.fragment(
         rx.cond(State.is_new, new, fixed),
         _text("description", "Description", "What belongs here."),
@@ -264,7 +247,7 @@ def _group_fields() -> rx.Component:
         _select(
             "drift_action",
             "When a check finds drift",
-            [rx.select.item(words, value=key) for key, words in DRIFT_ACTIONS.items()],
+            DRIFT_ACTIONS,
             "The same finding once. Modules below inherit it.",
         ),
         _hooks(),

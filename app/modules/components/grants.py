@@ -21,7 +21,6 @@ def _reader(reader: rx.Var[Reader]) -> rx.Component:
 
 
 def _add() -> rx.Component:
-    """A field for the path of the module that reads."""
     return rx.form(
         exact_input(
             name="reader",

@@ -134,7 +134,6 @@ def _inherited() -> rx.Component:
 
 
 def group_detail() -> rx.Component:
-    """The chosen group."""
     count = rx.cond(Group["modules"] == 1, "1 module", Group["modules"].to_string() + " modules")
     said = rx.cond(GroupState.said != "", ": " + GroupState.said, "")
     about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]))

@@ -16,5 +16,4 @@ def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Co
 
 
 def unlink_button(label: Any, title: str, event: Any) -> rx.Component:
-    """The button that ends the link."""
     return icon_button("x", label, event, title=title)

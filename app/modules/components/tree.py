@@ -89,7 +89,6 @@ def _drift_filter() -> rx.Component:
 
 
 def _new_menu() -> rx.Component:
-    """New module or new group."""
     button = quiet_button(icon("plus"), "New", custom_attrs={"data-key": "n"})
     menu = dropdown(
         button,
@@ -101,7 +100,6 @@ def _new_menu() -> rx.Component:
 
 
 def module_tree() -> rx.Component:
-    """The tree with its filter."""
     nothing = rx.el.p("No module is called “", ModulesState.search, "”.", class_name="mut ry-tree-none")
     shared = page_link(
         "Variables", href="/dashboard/modules/variables", title="Of the whole organisation", class_name="ry-a"

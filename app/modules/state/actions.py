@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
 from app.project.runtime import runtime
@@ -14,8 +14,6 @@ KINDS = ("remove_module", "remove_group", "unlock")
 
 
 class ModuleActionState(AppState, rx.State):
-    """The dialog that is open, if any."""
-
     kind: str = ""
     name: str = ""
     typed: str = ""
@@ -29,12 +27,15 @@ class ModuleActionState(AppState, rx.State):
     cloud: str = ""
     cloud_host: str = ""
 
+    set_typed = takes("typed")
+    ask_lock = takes("is_locking", bool)
+    ask_roll_back = takes("roll_back_to", int)
+
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
 
     @rx.event
     async def ask(self, kind: str) -> None:
-        """Open the confirmation of an action on the open module or group."""
         if kind not in KINDS:
             return
         page = await self._page()
@@ -61,13 +62,7 @@ class ModuleActionState(AppState, rx.State):
         self.cloud = cloud_block(url, slug, page.module["path"])
 
     @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take what was typed to confirm."""
-        self.typed = text[:200]
-
-    @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
         doer = doers.get(self.kind)
         if doer is None or self.typed != self.name:
@@ -91,28 +86,15 @@ class ModuleActionState(AppState, rx.State):
         return rx.toast.success("The state is unlocked", description="Check it with a plan before the next apply.")
 
     @rx.event
-    def ask_lock(self, is_open: bool) -> None:
-        """Ask why nothing may be applied."""
-        self.is_locking = is_open
-
-    @rx.event
     async def lock_it(self, form: dict[str, Any]) -> Any:
-        """Lock the module, with the reason."""
         return await self._act("lock_module", {"p_reason": str(form.get("reason") or "")}, "The module is locked")
 
     @rx.event
     async def unlock_it(self) -> Any:
-        """Take the lock off."""
         return await self._act("unlock_module", {}, "The module is unlocked")
 
     @rx.event
-    def ask_roll_back(self, serial: int) -> None:
-        """Ask before an older state becomes the newest."""
-        self.roll_back_to = serial
-
-    @rx.event
     async def roll_back(self) -> Any:
-        """Make the older state the newest."""
         serial, self.roll_back_to = self.roll_back_to, 0
         if not serial:
             return None
@@ -130,7 +112,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def compare_with(self, serial: int) -> Any:
-        """Compare a version of the state with the one before it."""
         page = await self._page()
         serials = sorted(version.serial for version in page.state.versions)
         before = [known for known in serials if known < serial]
@@ -148,7 +129,6 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     def show_comparison(self, is_open: bool) -> None:
-        """Close the comparison."""
         self.is_compared = is_open
         if not is_open:
             self.differences = []

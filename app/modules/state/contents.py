@@ -26,7 +26,6 @@ class ModuleContentsState(AppState, rx.State):
     _drift: views.Drift = views.Drift()
 
     def _take(self, answer: Row) -> None:
-        """Show the answer of module_page."""
         module = answer["module"]
         if str(module["id"]) != self._module_id:
             self._module_id, self.is_all, self.file, self.search = str(module["id"]), False, "", ""
@@ -55,19 +54,16 @@ class ModuleContentsState(AppState, rx.State):
 
     @rx.event
     def show_all(self) -> None:
-        """Show every resource, or only the first few again."""
         self.is_all = not self.is_all
         self._show_contents()
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Show resources whose address has this in it."""
         self.search = text[:200].strip()
         if self._module_id:
             await self._read_resources()
 
     @rx.event
     def show_file(self, name: str | list[str]) -> None:
-        """Show one of the module's files."""
         if isinstance(name, str):
             self._show_file(name)

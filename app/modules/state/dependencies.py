@@ -20,7 +20,6 @@ class DependenciesState(LinkedModules, rx.State):
 
     @rx.event
     async def add(self, form: dict[str, Any]) -> Any:
-        """Add a dependency on the entered module."""
         cascades = str(form.get("cascades") or "off")
         if cascades not in CASCADES:
             return None
@@ -50,8 +49,6 @@ class DependenciesState(LinkedModules, rx.State):
 
     @rx.event
     async def remove(self, producer: str) -> Any:
-        """Remove a dependency."""
-
         async def call(producer: str) -> None:
             await self._rpc("remove_dependency", {"p_consumer": self._module_id, "p_producer": producer})
             await self._read_again()

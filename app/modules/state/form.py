@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import SEGMENT, AppState, takes
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
@@ -22,8 +22,6 @@ NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
 
 
 class RunnerChoice(TypedDict):
-    """A runner to pin to."""
-
     id: str
     name: str
 
@@ -43,6 +41,8 @@ class ModuleFormState(AppState, rx.State):
     revision: int = 0
     _module_id: str = ""
 
+    set_source_kind = takes("source_kind", SEGMENT, of=SOURCE_KINDS)
+
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
 
@@ -60,7 +60,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def new_module(self) -> None:
-        """Open an empty form in the open group."""
         page = await self._page()
         await self._read_runners()
         self.is_new, self._module_id = True, ""
@@ -74,7 +73,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_module(self) -> None:
-        """Open the form of the open module."""
         page = await self._page()
         if not page._full:
             return
@@ -84,7 +82,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def new_group(self) -> None:
-        """Open an empty form for a group."""
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
@@ -94,7 +91,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_group(self) -> None:
-        """Open the form of the open group."""
         page = await self._page()
         row = next((row for row in page._groups if row["path"] == page.group["path"]), None)
         if row is None:
@@ -113,19 +109,11 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Close the sheet; nothing is saved."""
         if not is_open:
             self.kind, self.errors = "", {}
 
     @rx.event
-    def set_source_kind(self, value: str | list[str]) -> None:
-        """Choose where the files come from."""
-        if value in SOURCE_KINDS:
-            self.source_kind = str(value)
-
-    @rx.event
     def add_file(self, where: str) -> None:
-        """Add an empty row for a file."""
         rows = {"inline": self.inline, "extra": self.extra}.get(where)
         if rows is None or len(rows) >= MAX_ROWS:
             return
@@ -146,7 +134,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def save_module(self, form: dict[str, Any]) -> Any:
-        """Check the form and let the database take it."""
         if self.kind != "module":
             return None
         checked = check({**form, "source_kind": self.source_kind}, is_new=self.is_new)
@@ -177,7 +164,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def save_group(self, form: dict[str, Any]) -> Any:
-        """Check a group's form and let the database take it."""
         if self.kind != "group":
             return None
         args = self._check_group(texts(form))

@@ -9,8 +9,6 @@ from app.project.models import Row
 
 
 class Reader(TypedDict):
-    """A module that reads the outputs."""
-
     id: str
     path: str
     since: str
@@ -33,7 +31,6 @@ class ModuleGrantsState(LinkedModules, rx.State):
 
     @rx.event
     async def revoke(self, reader: str) -> Any:
-        """Revoke their access."""
         words = "{} no longer reads the outputs"
         return await self._unlink(self.readers, reader, self._decide("revoke_outputs"), words)
 

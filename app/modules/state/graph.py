@@ -12,8 +12,6 @@ from app.project.store import Changed, OrgStore
 
 
 class GraphState(LivePage, rx.State):
-    """The page state of the graph page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     path: str = ""

@@ -12,8 +12,6 @@ MOST_OFFERED = 20
 
 
 class GroupState(AppState, rx.State):
-    """The part below a group's head."""
-
     path: str = ""
     runners: list[views.GroupRunner] = []
     runner_total: int = 0
@@ -33,7 +31,6 @@ class GroupState(AppState, rx.State):
         self._assign("said", views.summary(modules, total))
 
     async def _own_runners(self, name: Filter) -> list[Row]:
-        """Find the organisation's runners by their names."""
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
         query = Query(columns="id,name", filters=(*mine, name), order="name", limit=MOST_OFFERED)
         return (await self._select("workers", query)).rows
@@ -47,7 +44,6 @@ class GroupState(AppState, rx.State):
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
-        """Assign the runner of this name to the group."""
         name = str(form.get("runner", "")).strip()
         rows = await self._own_runners(Filter("name", "eq", name))
         if not rows:
@@ -57,6 +53,5 @@ class GroupState(AppState, rx.State):
 
     @rx.event
     async def unassign(self, worker: str) -> rx.event.EventSpec:
-        """Remove a runner's own assignment to the group."""
         await self._rpc("unassign_worker", {"p_worker": worker, "p_path": self.path})
         return rx.toast.success(f"No longer assigned to {self.path}")

@@ -13,8 +13,6 @@ Call = Callable[[str], Awaitable[None]]
 
 
 class LinkedModules(AppState, mixin=True):
-    """The links of one module, of one kind."""
-
     revision: int = 0
     _module_id: str = ""
 
@@ -36,7 +34,6 @@ class LinkedModules(AppState, mixin=True):
         return rx.toast.success(words.format(path), description=description)
 
     async def _unlink(self, known: Iterable[Any], module: str, call: Call, words: str) -> Any:
-        """End the link to a module that is linked."""
         path = next((each["path"] for each in known if each["id"] == module), "")
         if not path:
             return None

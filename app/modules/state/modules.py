@@ -59,8 +59,6 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 
 
 class ModulesState(LivePage, rx.State):
-    """The page state of the modules page."""
-
     TOPICS: ClassVar[frozenset[str]] = RIGHTS | {
         "modules",
         "groups",
@@ -118,7 +116,6 @@ class ModulesState(LivePage, rx.State):
         self._groups = await self._select_all("groups", query)
 
     async def _find(self, asked: Iterable[str]) -> Row | None:
-        """Find a module of this organisation by its path or its id."""
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
         for one in asked:
             name = "id" if re.fullmatch(r"[0-9a-f-]{36}", one) else "path"
@@ -248,7 +245,6 @@ class ModulesState(LivePage, rx.State):
 
     @rx.event
     async def choose(self, key: str) -> list[Any] | None:
-        """Open a module, or open and fold a group."""
         self.tab = "Overview"
         kind, _, rest = key.partition(":")
         if kind == "group":
@@ -276,25 +272,21 @@ class ModulesState(LivePage, rx.State):
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Show modules whose path has this in it."""
         self.search = text[:100].strip()
         await self._turn()
 
     @rx.event
     async def toggle_drift(self) -> None:
-        """Show modules with drift alone, or all of them."""
         self.only_drift = not self.only_drift
         await self._turn()
 
     @rx.event
     async def clear_search(self) -> None:
-        """Show the whole tree again; the browser has emptied the field."""
         self.search = ""
         await self._turn()
 
 
 def say_path(path: str, *, is_step: bool = False) -> rx.event.EventSpec:
-    """Put the module or group that is shown into the address."""
     return say_in_address("/dashboard/modules", f"?path={quote(path)}" if path else "", is_step=is_step)
 
 
@@ -304,7 +296,6 @@ def _below_query(path: str) -> LiveQuery:
 
 
 def _runners_query(path: str) -> LiveQuery:
-    """Ask for the runners that serve a group."""
     return live_query("path_runners", ("workers", "worker_assignments"), path=path, pause_seconds=0.5)
 
 

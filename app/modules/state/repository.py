@@ -24,11 +24,9 @@ class RepositoryState(OpenForm, rx.State):
 
     @rx.event
     def edit(self) -> None:
-        """Open the form with the settings as they are."""
         self._draw_form()
 
     async def _send(self, name: str, args: Row) -> None:
-        """Change the module, and show it as it is then."""
         module = self.repository["id"]
         await self._rpc(name, {"p_module": module, **args})
         self._take(await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module}))
@@ -50,7 +48,6 @@ class RepositoryState(OpenForm, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
-        """Save what was changed."""
         spec = read_form(self.repository, form)
         if not self.is_open or not self.repository["id"]:
             return None

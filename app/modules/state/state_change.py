@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import SEGMENT, AppState, takes
 from app.jobs.state.run import RunState, lines
 from app.modules.state.lookup import find_module
 from app.modules.state.modules import ModulesState
@@ -18,14 +18,13 @@ EFFECTS = {
 
 
 class StateChangeState(AppState, rx.State):
-    """The dialog."""
-
     is_open: bool = False
     action: str = "move"
 
+    choose = takes("action", SEGMENT, of=ACTIONS)
+
     @rx.var
     def effect(self) -> str:
-        """The effect of the chosen action."""
         return EFFECTS[self.action]
 
     @rx.event
@@ -34,14 +33,7 @@ class StateChangeState(AppState, rx.State):
         self.is_open, self.action = is_open, "move"
 
     @rx.event
-    def choose(self, action: str | list[str]) -> None:
-        """Choose what to do."""
-        if isinstance(action, str) and action in ACTIONS:
-            self.action = action
-
-    @rx.event
     async def submit(self, form: dict[str, Any]) -> Any:
-        """Queue the job and show it."""
         page, runs = await self.get_state(ModulesState), await self.get_state(RunState)
         if not self.is_open or not page.module["id"]:
             return None

@@ -1,1 +1,0 @@
-"""The content of the modules' page, built from rows alone."""

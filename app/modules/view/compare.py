@@ -17,7 +17,6 @@ class Difference(TypedDict):
 
 
 def compare(older: str, newer: str) -> list[Difference]:
-    """List the differences from the older to the newer version."""
     before, after = dict(_resources(older)), dict(_resources(newer))
     found: list[Difference] = []
     for address in sorted(before.keys() | after.keys()):

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from statistics import median
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
+from app.ui.reader import Row, read
 from app.ui.words import STATUS_WORDS, count
-
-Row = Mapping[str, Any]
 
 FEW_TYPES = 6
 FEW_RESOURCES = 8
@@ -45,23 +44,17 @@ class ResourceRow(TypedDict):
 
 
 class SourceFile(TypedDict):
-    """One file of a module that carries its own."""
-
     name: str
     text: str
 
 
 class Evidence(TypedDict):
-    """One thing that is known about a lock."""
-
     weighs: str
     text: str
     at: str
 
 
 class Bar(TypedDict):
-    """One job in the chart."""
-
     href: str
     style: str
     height: str
@@ -70,8 +63,6 @@ class Bar(TypedDict):
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a state: its resources and outputs."""
-
     total: int = 0
     types: tuple[TypeCount, ...] = ()
     resources: tuple[ResourceRow, ...] = ()
@@ -104,8 +95,6 @@ class LockView:
 
 @dataclass(frozen=True)
 class Chart:
-    """The last jobs by duration, oldest first."""
-
     bars: tuple[Bar, ...] = ()
     words: str = ""
     most: str = ""
@@ -165,20 +154,17 @@ def lock(answer: object, own: Row | None) -> LockView:
     found = answer if isinstance(answer, Mapping) else {}
     colour, words = VERDICTS.get(str(found.get("verdict")), ("", ""))
     held = own or {}
-    return LockView(
-        is_held=bool(found.get("is_locked")),
-        verdict=str(found.get("verdict") or ""),
+    return read(
+        LockView,
+        found,
+        is_held=found.get("is_locked"),
         colour=colour,
         words=words,
-        evidence=tuple(_evidence(row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
-        by=str(held.get("user_label") or ""),
-        reason=str(held.get("reason") or ""),
-        since=str(held.get("created_at") or ""),
+        evidence=(read(Evidence, row) for row in found.get("evidence") or [] if isinstance(row, Mapping)),
+        by=held.get("user_label"),
+        reason=held.get("reason"),
+        since=held.get("created_at"),
     )
-
-
-def _evidence(row: Row) -> Evidence:
-    return {"weighs": str(row.get("weighs")), "text": str(row.get("text")), "at": str(row.get("at") or "")}
 
 
 def files(module: Row) -> list[SourceFile]:
@@ -243,7 +229,6 @@ def _time(value: object) -> datetime | None:
 
 
 def spoken(seconds: float) -> str:
-    """Format a duration as people do."""
     if seconds < 9.95 and seconds % 1:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -1,9 +1,9 @@
 """The dependencies of a module in both directions, from the answer of list_dependencies."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
+
 CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
 
 
@@ -32,7 +32,6 @@ NONE: DependenciesView = {"producers": [], "consumers": [], "proposals": [], "ch
 
 
 def build(answer: Row, module_id: str) -> DependenciesView:
-    """Read the dependencies of one module."""
     edges = answer.get("dependencies") or []
     changed: list[str] = next(
         (row["changed_inputs"] for row in answer.get("modules") or [] if row["id"] == module_id), []

@@ -21,7 +21,6 @@ def read_drift_rules(text: str) -> list[dict[str, str]]:
 
 
 def write_drift_rules(rules: Iterable[Mapping[str, str]]) -> str:
-    """Write rules as they are read."""
     return "\n".join(
         " ".join(filter(None, [
             each["address"], each.get("attribute"), each.get("until") and f"until={each['until']}", f"# {each['reason']}",

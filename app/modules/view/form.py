@@ -1,13 +1,11 @@
 """A module's or group's row as the fields of its form: the way back from spec.py."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.modules.view.drift_rules import write_drift_rules
 from app.modules.view.spec import HOOKS
+from app.ui.reader import Row
 from wire.spans import write_time_limits
-
-Row = Mapping[str, Any]
 
 
 class FileRow(TypedDict):
@@ -48,7 +46,6 @@ def empty_form(group_path: str) -> ModuleForm:
 
 
 def to_form(module: Row) -> ModuleForm:
-    """Return the form of a module."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "git")
     seconds = int(module.get("approval_timeout_seconds") or 86_400)
     fields = {

@@ -2,12 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import quote
 
+from app.ui.reader import Row
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 44, 96, 16, 26
 LEGEND = "An edge leads from outputs to the module that uses them."
 
@@ -33,8 +33,6 @@ class StepView(TypedDict):
 
 
 class GraphView(TypedDict):
-    """Everything that the page draws."""
-
     nodes: list[NodeView]
     steps: list[StepView]
     lines: str

@@ -1,12 +1,10 @@
 """A group's page: who serves it in which order, and how its modules are."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from app.modules.view.tree import result
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 MOST_MODULES = 200
 
@@ -22,8 +20,6 @@ class GroupRunner(TypedDict):
 
 
 class GroupModule(TypedDict):
-    """A module below a group."""
-
     path: str
     name: str
     status: str
@@ -48,7 +44,6 @@ def runner(row: Row, path: str) -> GroupRunner:
 
 
 def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
-    """List the modules below a group."""
     below = [row for row in rows if str(row["path"]).startswith(f"{path}/")]
     return [_module(row) for row in below[:MOST_MODULES]]
 

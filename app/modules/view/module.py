@@ -1,25 +1,19 @@
 """A module in words: facts, source and the runner that would take its jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 
 class Pair(TypedDict):
-    """A label and its value."""
-
     label: str
     value: str
 
 
 class ModuleView(TypedDict):
-    """The facts of one module."""
-
     id: str
     name: str
     path: str
@@ -41,7 +35,6 @@ class ModuleView(TypedDict):
 
 
 def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
-    """Put a module's row into words."""
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
     return read(

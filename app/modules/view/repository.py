@@ -1,13 +1,12 @@
 """The connected repository that a module follows: its panel, and the fields of its form."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from app.triggers.view.triggers import APPLY_MODES, watched_folders
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 # The choice that removes a mode: the group above decides.
 INHERIT = "inherit"
 

@@ -11,7 +11,6 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def archive_url(value: str) -> str:
-    """Take the address of an archive."""
     text = value.strip()
     parts = urlsplit(text)
     if parts.scheme != "https" or not parts.hostname or re.search(r"\s", text):
@@ -51,7 +50,6 @@ def relative_path(value: str, *, is_optional: bool = False) -> str:
 
 
 def local_path(value: str) -> str:
-    """Take a directory on the runner's machine."""
     text = value.strip()
     if not text.startswith(("/", "~/")) or re.search(r"[\x00-\x1f]", text) or ".." in text.split("/"):
         raise Wrong("A full path on the runner's machine, for example /srv/infra/vpc.")

@@ -17,7 +17,6 @@ MAX_APPROVAL_HOURS = 24 * 30
 
 
 def check(raw: object, *, is_new: bool) -> Checked:
-    """Check a module's form."""
     form, checked = texts(raw), Checked()
     if is_new:
         checked.take("name", form, fields.name, "")

@@ -3,11 +3,10 @@
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from app.ui.reader import Row
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
-Row = Mapping[str, Any]
 # The modules of a group that were read, and how many it has.
 Listed = tuple[Sequence[Row], int]
 

@@ -106,7 +106,6 @@ def _foot() -> rx.Component:
 
 
 def active_jobs() -> rx.Component:
-    """The panel of active jobs."""
     nothing = empty(
         "circle-check",
         "Nothing is running",

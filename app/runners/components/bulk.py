@@ -30,7 +30,6 @@ def _act(label: str, kind: str) -> rx.Component:
 
 
 def bulk_bar() -> rx.Component:
-    """The bar with the number of selected runners, and the actions on them."""
     more = quiet_button(
         f"Select all {RunnersState.match_count}",
         on_click=BulkState.select_all,

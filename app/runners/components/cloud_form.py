@@ -9,9 +9,10 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
 from app.ui.badges import job_badge
 from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.elements import doc_link, since
 from app.ui.feedback import empty
+from app.ui.form.elements import labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 
@@ -19,12 +20,7 @@ State = AddRunnerState
 
 
 def _select(label: str, items: rx.Component, value: Any, on_change: Any, hint: Any) -> rx.Component:
-    return rx.el.div(
-        rx.el.span(label, class_name="ry-lab"),
-        choice(label, items, value=value, on_change=on_change),
-        rx.el.small(hint),
-        class_name="ry-f",
-    )
+    return labelled(label, choice(label, items, value=value, on_change=on_change), rx.el.small(hint))
 
 
 def _identity_hint() -> rx.Component:
@@ -57,7 +53,7 @@ def _input(label: str, name: str, hint: str, placeholder: str = "") -> rx.Compon
         placeholder=placeholder,
         width="100%",
     )
-    return rx.el.div(rx.el.span(label, class_name="ry-lab"), entry, rx.el.small(hint), class_name="ry-f")
+    return labelled(label, entry, rx.el.small(hint))
 
 
 def _more() -> rx.Component:
@@ -77,7 +73,7 @@ def _more() -> rx.Component:
 
 
 def _form() -> rx.Component:
-    identities = rx.foreach(State.identities, lambda item: rx.select.item(item["name"], value=item["id"]))
+    identities = offered(State.identities)
     regions = rx.foreach(State.regions, lambda region: rx.select.item(region, value=region))
     sizes = rx.fragment(*[rx.select.item(size, value=size) for size in SIZES])
     allowed = State.regions.length().to_string() + " regions allowed by this identity"
@@ -164,7 +160,6 @@ def _following() -> rx.Component:
 
 
 def cloud_tab() -> rx.Component:
-    """The form and the job that follows from it."""
     none = empty(
         "cloud",
         "No cloud identity yet",

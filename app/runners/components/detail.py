@@ -49,14 +49,12 @@ def _version() -> rx.Component:
 
 
 def _role() -> rx.Component:
-    """The role of a cloud-hosted runner's jobs, and what it lets them do."""
     return rx.fragment(
         rx.el.span(State.cloud_role, class_name="ry-mono"), rx.el.span(" ", State.cloud_rights, class_name="mut")
     )
 
 
 def facts() -> rx.Component:
-    """The line of a runner's facts."""
     none = rx.el.span("none", class_name="mut")
     labels = rx.el.span(
         rx.foreach(State.labels, lambda label: tag(label, is_mono=True, key=label)), class_name="ry-row c6"
@@ -177,7 +175,6 @@ def _job(job: Any) -> rx.Component:
 
 
 def jobs() -> rx.Component:
-    """The newest jobs of this runner."""
     columns = (("Job", ""), ("Module", ""), ("Status", ""), ("Instance", "hide-w"), ("Duration", "r"), ("Started", "r"))
     rows = table("Jobs", heads(*columns), rx.foreach(State.jobs, _job))
     none = rx.el.p("It has not run a job yet.", class_name="mut ry-pb")
@@ -222,7 +219,6 @@ def _log_line(line: Any) -> rx.Component:
 
 
 def runner_log() -> rx.Component:
-    """The newest warnings and errors of the runner's own log."""
     lines = rx.el.ul(rx.foreach(State.log, _log_line), class_name="ry-ev", style={"padding_bottom": "10px"})
     none = rx.el.p("No warnings and no errors since it started.", class_name="mut ry-pb")
     return titled_panel(
@@ -233,7 +229,6 @@ def runner_log() -> rx.Component:
 
 
 def events() -> rx.Component:
-    """The panel of a runner's events."""
     return titled_panel(
         "Events", None, rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"})
     )

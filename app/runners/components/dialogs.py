@@ -7,15 +7,15 @@ import reflex as rx
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
 from app.ui.button import act_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, segments
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
-from app.ui.form.elements import check_field
+from app.ui.form.elements import check_field, labelled
 from app.ui.icons import icon
 
 State = RunnerActionState
-UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")
+UPDATE_WAYS = {"systemd": "systemd", "Compose": "Compose", "Kubernetes": "Kubernetes"}
 
 
 def token_warning() -> rx.Component:
@@ -57,12 +57,11 @@ def _typed() -> rx.Component:
 
 
 def _overlap() -> rx.Component:
-    items = [rx.select.item(label.capitalize(), value=value) for value, label in OVERLAPS.items()]
-    return rx.el.div(
-        rx.el.span("The old token ends", class_name="ry-lab"),
-        choice("The old token ends", *items, value=State.overlap, on_change=State.set_overlap, width=None),
+    ends = {value: label.capitalize() for value, label in OVERLAPS.items()}
+    return labelled(
+        "The old token ends",
+        choice("The old token ends", ends, value=State.overlap, on_change=State.set_overlap, width=None),
         rx.el.small("Until then both work, so that you can change it without a pause."),
-        class_name="ry-f",
     )
 
 
@@ -102,7 +101,6 @@ def _breaking(*, is_asked: bool) -> rx.Component:
 
 
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
-    """Every confirmation about runners; at most one is open."""
     name, effect = State.worker_name, State.effect
     is_other = State.typed != name
     return [
@@ -138,12 +136,7 @@ def _update_by_hand() -> rx.Component:
     name = State.worker_name
     inside = (
         _breaking(is_asked=False),
-        rx.segmented_control.root(
-            *[rx.segmented_control.item(way, value=way) for way in UPDATE_WAYS],
-            value=State.update_way,
-            on_change=State.set_update_way,
-            aria_label="How it was started",
-        ),
+        segments("How it was started", UPDATE_WAYS, value=State.update_way, on_change=State.set_update_way),
         code_block(State.update_commands[State.update_way], "Copy the commands"),
     )
     return alert(

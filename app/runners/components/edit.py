@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.elements import doc_link
 from app.ui.form.elements import check_field, field, form_dialog, problem_line, text_field
 from app.ui.icons import icon
@@ -17,8 +17,7 @@ State = RunnerEditState
 
 def account_items(accounts: Any) -> list[rx.Component]:
     """List what a runner may sign in with besides its token."""
-    chosen = rx.foreach(accounts, lambda item: rx.select.item(item["name"], value=item["id"]))
-    return [rx.select.item("None: its token only", value=NO_ACCOUNT), chosen]
+    return [rx.select.item("None: its token only", value=NO_ACCOUNT), offered(accounts)]
 
 
 def _account() -> rx.Component:

@@ -62,7 +62,6 @@ def _health(choice: rx.Var[Choice]) -> rx.Component:
 
 
 def chips() -> rx.Component:
-    """The chips of the filters, and the healths as one-click filters."""
     clear = quiet_button("Clear all", on_click=RunnersState.clear_search, custom_attrs={"data-testid": "clear-all"})
     return rx.el.div(
         *[_chip(facet, label) for facet, label in CHIPS.items()],

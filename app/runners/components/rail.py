@@ -65,7 +65,6 @@ def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
 
 
 def assignments() -> rx.Component:
-    """The panel of assignments: the paths that the runner serves."""
     add = small_button(icon("plus"), "Assign", on_click=State.set_assigning(True))
     return titled_panel(
         "Assignments",

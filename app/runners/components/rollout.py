@@ -56,7 +56,6 @@ def rollout_panel() -> rx.Component:
 
 
 def abort_question() -> rx.Component:
-    """Ask before a rollout is aborted."""
     return question(
         is_open=RolloutState.aborting != "",
         title="Abort the rollout?",

@@ -39,7 +39,6 @@ def _field(name: str, label: str, hint: str) -> rx.Component:
 
 
 def scaling_limits() -> rx.Component:
-    """Between which numbers it scales."""
     fields = [_field(*field) for field in FIELDS]
     save = small_button("Save", type="submit")
     form = rx.el.form(
@@ -68,7 +67,6 @@ def _decision(item: Any) -> rx.Component:
 
 
 def scaling_ledger() -> rx.Component:
-    """The panel of scaling decisions with their reasons, newest first."""
     none = rx.el.p("No decisions yet. One is recorded when the number changes.", class_name="mut ry-pb")
     rows = rx.el.ul(rx.foreach(State.decisions, _decision), class_name="ry-ev", style={"padding_bottom": "10px"})
     panel = titled_panel("Scaling decisions", None, rx.cond(State.decisions.length() > 0, rows, none))

@@ -11,10 +11,10 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
 from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice
+from app.ui.choice import choice, segments
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
-from app.ui.form.elements import field
+from app.ui.form.elements import field, labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 
@@ -22,7 +22,6 @@ State = AddRunnerState
 
 
 def name_field() -> rx.Component:
-    """The name, with what is wrong with it."""
     return rx.el.div(
         rx.el.label("Name", html_for="runner-name"),
         rx.input(
@@ -48,9 +47,8 @@ def name_field() -> rx.Component:
 
 
 def path_field() -> rx.Component:
-    """The field for the path of the modules that the runner may work on."""
-    return rx.el.div(
-        rx.el.span("Assign to", class_name="ry-lab"),
+    return labelled(
+        "Assign to",
         choice(
             "Assign to",
             rx.foreach(State.paths, lambda path: rx.select.item(path, value=path)),
@@ -58,7 +56,6 @@ def path_field() -> rx.Component:
             on_change=State.set_path,
         ),
         rx.el.small("Modules below this path. Add more later."),
-        class_name="ry-f",
     )
 
 
@@ -187,10 +184,9 @@ def _file() -> rx.Component:
 
 
 def _start() -> rx.Component:
-    ways = [rx.segmented_control.item(way, value=way) for way in WAYS]
     return rx.el.section(
         rx.el.span("Paste this on your machine", class_name="ry-lab"),
-        rx.segmented_control.root(*ways, value=State.way, on_change=State.set_way, aria_label="How to start it"),
+        segments("How to start it", {way: way for way in WAYS}, value=State.way, on_change=State.set_way),
         rx.match(State.way, *((way, _file()) for way in WITH_FILE), rx.fragment()),
         code_block(State.command, "Copy the command", State.copied, State.worker_id),
         rx.el.p(

@@ -16,9 +16,10 @@ from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
 from app.ui.button import act_button, plain_button
 from app.ui.elements import ago, date, load, since
-from app.ui.feedback import empty, failed, skeleton_rows
+from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
 from app.ui.link import page_link
+from app.ui.panel import or_problem
 from app.ui.table import bare_table, cell, fresh_button, holding, page_foot, show_all
 
 HEADS = (
@@ -237,11 +238,7 @@ def runners_table() -> rx.Component:
     )
     has_table = is_waiting | (RunnersState.rows.length() > 0)
     return rx.el.section(
-        rx.cond(
-            RunnersState.problem != "",
-            failed("Runners could not be loaded", RunnersState.problem, RunnersState.problem_hint, RunnersState.load),
-            rx.cond(has_table, rx.fragment(bulk_bar(), held, _pager()), _nothing()),
-        ),
+        or_problem(RunnersState, "Runners", rx.cond(has_table, rx.fragment(bulk_bar(), held, _pager()), _nothing())),
         class_name="ry-panel",
         aria_label="Runners of " + SessionState.org_name,
     )

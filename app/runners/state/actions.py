@@ -6,7 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import newest_files
-from app.frame.session import AppState, say_error
+from app.frame.session import SEGMENT, AppState, say_error, takes
 from app.frame.versions import breaking_ahead, latest, update_kind
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
@@ -24,8 +24,6 @@ OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "
 
 
 class RunnerActionState(AppState, rx.State):
-    """The confirmation that is open, if any."""
-
     kind: str = ""
     worker_id: str = ""
     worker_name: str = ""
@@ -40,6 +38,12 @@ class RunnerActionState(AppState, rx.State):
     breaking: list[str] = []
     has_read: bool = False
     _asked_on: tuple[str, str] = ("", "")
+
+    set_reason = takes("reason")
+    set_typed = takes("typed")
+    set_read = takes("has_read", bool)
+    set_overlap = takes("overlap", of=OVERLAPS)
+    set_update_way = takes("update_way", SEGMENT, of="update_commands")
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -96,7 +100,6 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str, worker_id: str) -> rx.event.EventSpec | None:
-        """Open the confirmation of an action, with what it would do."""
         if kind not in KINDS:
             return None
         self._close()
@@ -150,7 +153,6 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Keep things as they are."""
         self._close()
 
     @rx.event
@@ -160,35 +162,7 @@ class RunnerActionState(AppState, rx.State):
         return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
 
     @rx.event
-    def set_reason(self, text: str) -> None:
-        """Take the reason for draining."""
-        self.reason = text[:200]
-
-    @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take the name typed to confirm."""
-        self.typed = text[:200]
-
-    @rx.event
-    def set_read(self, is_on: bool) -> None:
-        """Note that the notes of a breaking release were read."""
-        self.has_read = is_on
-
-    @rx.event
-    def set_update_way(self, way: str | list[str]) -> None:
-        """Show the commands of another way to update it."""
-        if isinstance(way, str) and way in self.update_commands:
-            self.update_way = way
-
-    @rx.event
-    def set_overlap(self, value: str) -> None:
-        """Choose how long the old token still works."""
-        if value in OVERLAPS:
-            self.overlap = value
-
-    @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         doers = {
             "drain": self._drain,
             "disable": self._disable,
@@ -251,10 +225,8 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def enable(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Enable a disabled runner; nothing to confirm."""
         return await self._act("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
 
     @rx.event
     async def resume(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Resume a draining runner; nothing to confirm."""
         return await self._act("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")

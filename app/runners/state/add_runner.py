@@ -7,7 +7,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import NO_FILE, RunnerFile, newest_files
-from app.frame.session import say_error
+from app.frame.session import SEGMENT, say_error, takes
 from app.frame.versions import latest
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query, Row
@@ -64,9 +64,12 @@ class AddRunnerState(DeployForm, rx.State):
     arrived: str = ""
     _opened_by: str = ""
 
+    set_labels = takes("labels", most=500)
+    set_capacity = takes("capacity", most=9)
+    set_way = takes("way", SEGMENT, of=WAYS)
+
     @rx.event
     async def open_sheet(self) -> rx.event.EventSpec | None:
-        """Open the sheet, empty."""
         self._clear()
         await self._read_choices()
         self.is_open, self._opened_by = True, self.router.session.session_id
@@ -107,18 +110,7 @@ class AddRunnerState(DeployForm, rx.State):
             self.tab = tab
 
     @rx.event
-    def set_labels(self, text: str) -> None:
-        """Take the labels."""
-        self.labels = text[:500]
-
-    @rx.event
-    def set_capacity(self, text: str) -> None:
-        """Take how many jobs it runs at a time."""
-        self.capacity = text[:9]
-
-    @rx.event
     def set_account(self, account_id: str) -> None:
-        """Choose what it may sign in with besides its token."""
         if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
             self.account_id = account_id
 
@@ -129,18 +121,10 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def set_file(self, name: str | list[str]) -> None:
-        """Show the commands for another file of the release."""
         self.file = next((file for file in self.files if file["name"] == name), self.file)
 
     @rx.event
-    def set_way(self, way: str | list[str]) -> None:
-        """Show the command of another way to start it."""
-        if isinstance(way, str) and way in WAYS:
-            self.way = way
-
-    @rx.event
     async def register(self) -> Any:
-        """Register the runner and show its token once."""
         self._check_name()
         host = check_host({"labels": self.labels, "capacity": self.capacity})
         self.errors = host.errors
@@ -223,12 +207,10 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def keep_open(self) -> None:
-        """Stay in the sheet."""
         self.is_asking = False
 
     @rx.event
     def close_anyway(self) -> rx.event.EventSpec:
-        """Close the sheet although the token was not copied."""
         return self._shut()
 
     def _shut(self) -> rx.event.EventSpec:

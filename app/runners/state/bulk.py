@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import AppState, say_error, takes
 from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
@@ -18,15 +18,11 @@ STATUS_ORDER = ("ONLINE", "DRAINING", "OFFLINE")
 
 
 class Refusal(TypedDict):
-    """A runner that was not changed, and why."""
-
     name: str
     why: str
 
 
 class BulkState(AppState, rx.State):
-    """The selection of the runners table, and the question that is open."""
-
     selected: list[str] = []
     is_all: bool = False
     is_page: bool = False
@@ -37,6 +33,8 @@ class BulkState(AppState, rx.State):
     is_busy: bool = False
     refused: list[Refusal] = []
     _seen: dict[str, tuple[str, int]] = {}
+
+    set_reason = takes("reason")
 
     async def _page(self) -> list[tuple[str, str, int]]:
         """The runners that are on the page: id, status and running jobs; shared ones are nobody's to change."""
@@ -58,7 +56,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def select(self, worker_id: str, is_on: bool) -> None:
-        """Select a runner, or give it up."""
         known = {key for key, _, _ in await self._page()}
         if worker_id not in known:
             return
@@ -67,7 +64,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def select_page(self, is_on: bool) -> None:
-        """Select every runner of this page, or none of it."""
         here = [key for key, _, _ in await self._page()]
         others = [key for key in self.selected if key not in here]
         await self._choose([*others, *here] if is_on else others)
@@ -80,7 +76,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     def clear(self) -> None:
-        """Select nothing."""
         self._clear()
 
     def _clear(self) -> None:
@@ -90,23 +85,15 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     def ask(self, kind: str) -> None:
-        """Open the question of a change."""
         if kind in KINDS and (self.selected or self.is_all):
             self.kind, self.reason, self.label, self.refused = kind, "", "", []
 
     @rx.event
     def close(self) -> None:
-        """Keep the runners as they are."""
         self.kind, self.refused, self.is_busy = "", [], False
 
     @rx.event
-    def set_reason(self, text: str) -> None:
-        """Take the reason for draining."""
-        self.reason = text[:200]
-
-    @rx.event
     def set_label(self, text: str) -> None:
-        """Take the label to add."""
         self.label = text[:128].strip()
 
     @rx.event

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, read_test
 from app.runners.view.form import new_name_problem
 
@@ -21,6 +21,8 @@ class RunnerForm(AppState, mixin=True):
     worker_id: str = ""
     worker_name: str = ""
 
+    set_path = takes("path", of="paths")
+
     @rx.event
     def set_name(self, text: str) -> None:
         """Take the name, and say at once what is wrong with it."""
@@ -28,12 +30,6 @@ class RunnerForm(AppState, mixin=True):
         # The same name comes twice, when typing pauses and when the field is left: its error stays.
         if name != self.name:
             self.name, self.name_problem = name, new_name_problem(name)
-
-    @rx.event
-    def set_path(self, path: str) -> None:
-        """Choose what it may work on."""
-        if path in self.paths:
-            self.path = path
 
     def _check_name(self) -> None:
         self.name_problem = new_name_problem(self.name) or ("Enter a name." if not self.name else "")
@@ -58,6 +54,10 @@ class DeployForm(RunnerForm, mixin=True):
     job_status: str = ""
     job_error: str = ""
     steps: list[DeployStep] = []
+
+    set_region = takes("region", of="regions")
+    set_size = takes("size", of=SIZES)
+    set_scaled_to_zero = takes("is_scaled_to_zero", bool)
 
     def _choose_identity(self, identity_id: str) -> None:
         found = [item for item in self.identities if item["id"] == identity_id]
@@ -90,23 +90,6 @@ class DeployForm(RunnerForm, mixin=True):
             {**item, **result} if item["id"] == self.identity_id else item  # type: ignore[typeddict-item]
             for item in self.identities
         ]
-
-    @rx.event
-    def set_region(self, region: str) -> None:
-        """Choose the region."""
-        if region in self.regions:
-            self.region = region
-
-    @rx.event
-    def set_size(self, size: str) -> None:
-        """Choose the size."""
-        if size in SIZES:
-            self.size = size
-
-    @rx.event
-    def set_scaled_to_zero(self, is_on: bool) -> None:
-        """Choose whether it stops when nothing is queued."""
-        self.is_scaled_to_zero = is_on
 
     @rx.event
     def set_option(self, name: str, text: str) -> None:

@@ -11,8 +11,6 @@ from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accoun
 
 
 class RunnerEditState(OpenForm, rx.State):
-    """The form, open or not."""
-
     worker_id: str = ""
     # A runner is registered elsewhere; here it is only changed.
     is_new: bool = False
@@ -21,7 +19,6 @@ class RunnerEditState(OpenForm, rx.State):
 
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
-        """Open the form of a runner, as it is now."""
         mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
         worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
         if worker is None or worker.get("is_shared"):
@@ -39,7 +36,6 @@ class RunnerEditState(OpenForm, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take what differs; the next claim follows it."""
         checked = check_runner(form, self.chosen)
         self.errors = checked.errors
         if checked.errors or not self.is_open:

@@ -1,8 +1,5 @@
 """The progress of the first steps, checked while one is left and the page is open."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import reflex as rx
 import structlog
 
@@ -11,8 +8,7 @@ from app.project.errors import AppError, SignedOut
 from app.project.models import Filter, Query
 from app.runners.view.first_steps import Step, steps
 from app.runners.view.form import TEST_GROUP, TEST_MODULE
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 CHECK_EVERY_MS = 4000
 HOME = "/runners"
@@ -48,7 +44,6 @@ class FirstStepsState(AppState, rx.State):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Check what is done when the page opens."""
         self.steps, self.is_shown = [], False
         return await self._check()
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 
 
 class RolloutState(AppState, rx.State):
-    """The confirmation before a rollout is aborted."""
-
     aborting: str = ""
+
+    ask_abort = takes("aborting")
 
     @rx.event
     async def pause(self, rollout_id: str) -> rx.event.EventSpec | None:
@@ -25,13 +25,7 @@ class RolloutState(AppState, rx.State):
         return await self._act("resume_rollout", args, "The rollout continues", text)
 
     @rx.event
-    def ask_abort(self, rollout_id: str) -> None:
-        """Ask before it is aborted."""
-        self.aborting = rollout_id
-
-    @rx.event
     def keep(self) -> None:
-        """Abort nothing."""
         self.aborting = ""
 
     @rx.event

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
@@ -42,8 +43,6 @@ NOBODY: RunnerRow = read(RunnerRow, {}, status="OFFLINE")
 
 
 class RunnerJob(JobRow):
-    """A job of this runner, with the process that ran it."""
-
     instance: str
 
 
@@ -53,8 +52,6 @@ def build_job(job: Row) -> RunnerJob:
 
 
 class RunnerState(LivePage, rx.State):
-    """The page state of a runner's page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "worker_instances"})
 
     row: RunnerRow = NOBODY
@@ -84,6 +81,8 @@ class RunnerState(LivePage, rx.State):
     revoking_id: str = ""
     revoking_hint: str = ""
     revoking_effect: str = ""
+
+    choose_path = takes("chosen_path", of="paths")
 
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
@@ -153,7 +152,7 @@ class RunnerState(LivePage, rx.State):
         self._assign("pulses", pulses)
 
     def _show_jobs(self, held: Held) -> None:
-        self._assign("jobs", held.make("of_runner", lambda held: [build_job(job) for job in held.rows()]))
+        self._assign("jobs", held.each("of_runner", build_job))
         running = sum(int(held.answer["counts"].get(status) or 0) for status in RUNNING)
         self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 
@@ -175,7 +174,6 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def set_assigning(self, is_open: bool) -> None:
-        """Open or close the choice of a path."""
         self.is_assigning, self.chosen_path = is_open, ""
         if is_open:
             mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
@@ -185,14 +183,7 @@ class RunnerState(LivePage, rx.State):
             self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
 
     @rx.event
-    def choose_path(self, path: str) -> None:
-        """Choose the path to assign."""
-        if path in self.paths:
-            self.chosen_path = path
-
-    @rx.event
     async def assign(self) -> rx.event.EventSpec | None:
-        """Assign the runner to the chosen path."""
         if not self.chosen_path:
             return None
         said = await self._change(
@@ -203,14 +194,12 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def unassign(self, path: str) -> rx.event.EventSpec | None:
-        """Stop serving a path."""
         return await self._change(
             "unassign_worker", {"p_worker": self._id(), "p_path": path}, f"No longer serves {path}"
         )
 
     @rx.event
     def ask_revoke(self, token_id: str) -> None:
-        """Ask before a token is ended, with who is connected by it."""
         token = next((token for token in self.tokens if token["id"] == token_id), None)
         if token is None:
             return
@@ -219,12 +208,10 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     def keep_token(self) -> None:
-        """Keep the token."""
         self.revoking_id = ""
 
     @rx.event
     async def revoke_token(self) -> rx.event.EventSpec | None:
-        """End the token in question, and the sessions that it opened, at once."""
         token_id, self.revoking_id = self.revoking_id, ""
         if not token_id:
             return None
@@ -233,14 +220,12 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def set_serves_all(self, is_on: bool) -> rx.event.EventSpec | None:
-        """Serve every module where nothing nearer does, or stop."""
         options = {"is_assigned_to_all_modules": is_on}
         said = "Serves all modules now" if is_on else "Serves only its assignments now"
         return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)
 
     @rx.event
     async def set_allows_many(self, is_on: bool) -> rx.event.EventSpec | None:
-        """Allow several instances of this runner, or only one."""
         options = {"allow_multiple_instances": is_on}
         said = "Several instances may connect" if is_on else "One instance may connect"
         return await self._change("update_worker", {"p_worker": self._id(), "p_options": options}, said)

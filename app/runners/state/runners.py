@@ -43,7 +43,6 @@ ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_s
 # Each tab calls it with each change.
 @lru_cache(maxsize=1024)
 def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
-    """Return the query for a page of the chosen runners."""
     topics = ("workers", "worker_instances", "worker_releases", "overview")
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
     return live_query("list_runners", topics, "workers", **arguments)
@@ -51,15 +50,12 @@ def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
 
 @lru_cache
 def active_query(*, is_all: bool) -> LiveQuery:
-    """Return the query for the jobs that wait or run."""
     limit = MANY_JOBS if is_all else FEW_JOBS
     filters = {"status": list(ACTIVE)}
     return live_query("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
 
 
 class RunnersState(LivePage, rx.State):
-    """The page state of the runners page."""
-
     TOPICS: ClassVar[frozenset[str]] = FLEET
 
     rows: list[RunnerRow] = []
@@ -118,7 +114,7 @@ class RunnersState(LivePage, rx.State):
         if jobs is not None and changed.touches(jobs.query.notices):
             self._show_jobs(jobs, store, changed)
         if rollout is not None and changed.touches(rollout.query.notices):
-            self._assign("rollout", rollout.make("rollout", _rollout))
+            self._assign("rollout", rollout.make("rollout", lambda held: build_rollout(held.answer)))
         if runners is not None and self.get_value("instances"):
             self._show_instances(runners)
         if changed.touches(FLEET):
@@ -131,10 +127,10 @@ class RunnersState(LivePage, rx.State):
         self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
 
     def _show_runners(self, held: Held, changed: Changed) -> None:
-        self._draw(held, self._kept(held.make("rows", _rows), changed), changed)
+        self._draw(held, self._kept(held.each("rows", build_row), changed), changed)
         self._assign("pulses", held.make("pulses", _pulses))
         self._assign("match_count", int(held.answer["total"]))
-        self._assign("counts", held.make("counts", _counts))
+        self._assign("counts", held.make("counts", lambda held: read_counts(held.answer["counts"])))
         self._assign("preparing", held.make("preparing", _preparing))
 
     def _show_instances(self, held: Held) -> None:
@@ -155,7 +151,7 @@ class RunnersState(LivePage, rx.State):
         return kept
 
     def _show_jobs(self, held: Held, store: OrgStore, changed: Changed) -> None:
-        jobs, fresh_count = held.make("jobs", _jobs), 0
+        jobs, fresh_count = held.each("jobs", active_row), 0
         if "jobs" in self.get_value("held_tables") and not changed.is_everything:
             jobs, fresh_count = self._kept_jobs(jobs, store)
         self._assign("jobs", jobs)
@@ -197,48 +193,40 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def filter_by(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        """Show the runners of one status, also in the address."""
         if not isinstance(value, str) or value not in STATUSES:
             return None
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "status": value}))
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec:
-        """Show the runners whose name or label has this in it."""
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "search": str(text)[:100]}))
 
     @rx.event
     async def turn_names(self) -> rx.event.EventSpec:
-        """Turn the order of the names around."""
         sort = "-name" if self._chosen.sort == "name" else "name"
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "sort": sort}))
 
     @rx.event
     async def toggle(self, facet: str, value: str) -> rx.event.EventSpec | None:
-        """Choose a label, version, region or health, or give it up."""
         chosen = self._chosen.toggled(str(facet), str(value))
         return None if chosen == self._chosen else await self._choose(chosen)
 
     @rx.event
     async def clear_facet(self, facet: str) -> rx.event.EventSpec | None:
-        """Leave a label, version, region or health open again."""
         return await self._choose(self._chosen.cleared(str(facet))) if facet in FACETS else None
 
     @rx.event
     async def clear_search(self) -> rx.event.EventSpec:
-        """Show the whole fleet again; the browser has emptied the field."""
         return await self._choose(self._chosen.cleared())
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show the next or the previous page."""
         last = max(0, self.match_count - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._turn()
 
     @rx.event
     async def fold(self, worker_id: str) -> None:
-        """Show or hide the instances of a runner."""
         if worker_id in self.instances:
             self.instances = {key: rows for key, rows in self.instances.items() if key != worker_id}
         else:
@@ -247,12 +235,10 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Add the waiting rows."""
         await self._again()
 
     @rx.event
     async def show_all_jobs(self) -> None:
-        """Show more of the active jobs, or only a few again."""
         self.is_all_jobs = not self.is_all_jobs
         await self._turn()
 
@@ -266,18 +252,6 @@ class RunnersState(LivePage, rx.State):
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
 
 
-def _rows(held: Held) -> list[RunnerRow]:
-    return [build_row(row) for row in held.rows()]
-
-
-def _counts(held: Held) -> Counts:
-    return read_counts(held.answer["counts"])
-
-
-def _rollout(held: Held) -> Rollout:
-    return build_rollout(held.answer)
-
-
 def _pulses(held: Held) -> dict[str, Pulse]:
     return {key: pulse for row in held.rows() for key, pulse in read_pulses(row).items()}
 
@@ -285,7 +259,3 @@ def _pulses(held: Held) -> dict[str, Pulse]:
 def _preparing(held: Held) -> str:
     notes = (preparing(row.get("processes") or []) for row in held.rows())
     return next((note for note in notes if note), "")
-
-
-def _jobs(held: Held) -> list[ActiveJob]:
-    return [active_row(row) for row in held.rows()]

@@ -10,8 +10,6 @@ from app.runners.view.scaling import Decision, Limits, build_decisions, check_li
 
 
 class RunnerScalingState(AppState, rx.State):
-    """The form and the ledger."""
-
     worker_id: str = ""
     limits: Limits = {"min": "", "max": "", "jobs_per_task": "", "idle_seconds": ""}
     errors: dict[str, str] = {}
@@ -29,7 +27,6 @@ class RunnerScalingState(AppState, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the limits and let the database take them; the next decision follows them."""
         checked = check_limits(form)
         self.errors = checked.errors
         if checked.errors or not self.worker_id:

@@ -1,1 +1,0 @@
-"""The content of the runners' pages, built from rows alone."""

@@ -87,7 +87,6 @@ def paste(way: str, command: str, install: str) -> str:
 
 
 def shell(launch: Launch) -> str:
-    """Start it in a terminal."""
     known = "".join(f"export {name}={value}\n" for name, value in _variables(launch, launch.url, HERE).items())
     secret = _secret(launch)
     if launch.proof == "token":
@@ -116,7 +115,6 @@ def docker(launch: Launch) -> str:
 
 
 def compose(launch: Launch) -> str:
-    """Write it for docker compose, and start it."""
     image, first = image_here(launch)
     url, is_here = in_container(launch.url)
     extra_hosts = f'    extra_hosts: ["{CONTAINER_HOST}:host-gateway"]\n' if is_here else ""
@@ -221,6 +219,5 @@ def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, 
 
 
 def commands(launch: Launch) -> dict[str, str]:
-    """Write every way's command."""
     makers = (shell, docker, compose, systemd, kubernetes)
     return {way: make(launch) for way, make in zip(WAYS, makers, strict=True)}

@@ -1,12 +1,11 @@
 """Deploying a cloud-hosted runner: with which identity, and the job's steps as the sheet follows them."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.rows import versions
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
 SIZES = {
     "1 vCPU, 2 GB": {"cpu": 1024, "memory": 2048, "capacity": 1},
@@ -40,8 +39,6 @@ EXPECTED = {
 
 
 class DeployStep(TypedDict):
-    """A step with its state and its times."""
-
     title: str
     status: str
     started_at: str
@@ -49,8 +46,6 @@ class DeployStep(TypedDict):
 
 
 class CloudIdentity(TypedDict):
-    """A cloud identity to deploy with, and whether it was seen to work."""
-
     id: str
     name: str
     hint: str
@@ -74,7 +69,6 @@ def build_steps(job: Row) -> list[DeployStep]:
 
 
 def build_identity(row: Row) -> CloudIdentity:
-    """Read a cloud identity's row."""
     role = str(row.get("role_arn") or "").rsplit("/", 1)[-1]
     account = str(row.get("account_id") or "")
     check, said = check_words(row)

@@ -2,23 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count, duration, parse_time
 
-Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)
 TICKS = 96
 LOG_LINES = 30
 
 
 class InstanceDetail(TypedDict):
-    """An instance with its session."""
-
     id: str
     name: str
     host: str
@@ -32,8 +29,6 @@ class InstanceDetail(TypedDict):
 
 
 class Assignment(TypedDict):
-    """A path that a runner serves."""
-
     path: str
     kind: str
     icon: str
@@ -52,8 +47,6 @@ class TokenRow(TypedDict):
 
 
 class EventRow(TypedDict):
-    """Something that happened to a runner."""
-
     id: str
     name: str
     at: str
@@ -120,13 +113,7 @@ class LogLine(TypedDict):
 def build_log(instances: Iterable[Row]) -> list[LogLine]:
     """List the newest problems of all processes, the newest first."""
     lines = [
-        LogLine(
-            key=f"{row['id']}-{place}",
-            at=str(line.get("at") or ""),
-            instance=str(row["name"]),
-            level=str(line.get("level") or ""),
-            text=str(line.get("text") or ""),
-        )
+        read(LogLine, line, key=f"{row['id']}-{place}", instance=row["name"])
         for row in instances
         for place, line in enumerate(_lines(row))
     ]

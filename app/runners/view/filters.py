@@ -38,11 +38,9 @@ class RunnerFilter:
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing was chosen."""
         return replace(self, sort="name") == RunnerFilter()
 
     def values(self, facet: str) -> tuple[str, ...]:
-        """The chosen values of a facet."""
         chosen: tuple[str, ...] = getattr(self, facet)
         return chosen
 
@@ -63,7 +61,6 @@ class RunnerFilter:
         return replace(self, **changed)
 
     def arguments(self) -> dict[str, Any]:
-        """Build the arguments of list_runners."""
         filters: dict[str, list[str]] = {facet: list(self.values(facet)) for facet in FACETS if self.values(facet)}
         if self.status != "ALL":
             filters["status"] = [self.status]

@@ -1,9 +1,8 @@
 """First steps of a fresh organisation: each is ticked by what happened, never by a click."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 class Step(TypedDict):

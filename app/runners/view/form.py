@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import TYPE_WORDS
 
-Row = Mapping[str, Any]
 # A select needs a value for "none of them".
 # Where "Run a test plan" puts its temporary module.
 TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
@@ -21,8 +20,6 @@ _NEW_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 class AccountChoice(TypedDict):
-    """A service account that a runner may sign in with."""
-
     id: str
     name: str
     client_id: str
@@ -31,8 +28,6 @@ class AccountChoice(TypedDict):
 
 
 class RunnerForm(TypedDict):
-    """A runner as the form shows it."""
-
     name: str
     labels: str
     capacity: str
@@ -46,16 +41,16 @@ EMPTY: RunnerForm = read(RunnerForm, {}, capacity="1", account_id=NO_ACCOUNT)
 
 
 def read_runner(worker: Row) -> RunnerForm:
-    """Read a runner's row into the form."""
-    return {
-        "name": str(worker["name"]),
-        "labels": " ".join(worker.get("labels") or []),
-        "capacity": str(worker.get("capacity") or 1),
-        "account_id": str(worker.get("service_account_id") or NO_ACCOUNT),
-        "allows_many": bool(worker.get("allow_multiple_instances")),
-        "types": [str(item) for item in worker.get("accepted_job_types") or TYPE_WORDS],
-        "is_cloud": worker.get("type") == "cloud-hosted",
-    }
+    return read(
+        RunnerForm,
+        worker,
+        labels=" ".join(worker.get("labels") or []),
+        capacity=worker.get("capacity") or 1,
+        account_id=worker.get("service_account_id") or NO_ACCOUNT,
+        allows_many=worker.get("allow_multiple_instances"),
+        types=worker.get("accepted_job_types") or TYPE_WORDS,
+        is_cloud=worker.get("type") == "cloud-hosted",
+    )
 
 
 def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:

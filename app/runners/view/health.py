@@ -1,11 +1,9 @@
 """The problems of a runner, their effect on jobs, and the ways out."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.rows import clock_words
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 class Advice(TypedDict):

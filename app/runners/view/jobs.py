@@ -1,11 +1,10 @@
 """The rows of the active jobs table."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 
 
@@ -40,13 +39,11 @@ def runner_of(job: Row) -> str:
 
 
 def since_of(job: Row) -> str:
-    """Return since when a job has its status."""
     key = {"QUEUED": "queued_at", "CLAIMED": "claimed_at"}.get(str(job["status"]), "started_at")
     return str(job.get(key) or job.get("claimed_at") or job.get("created_at") or "")
 
 
 def active_row(job: Row) -> ActiveJob:
-    """Make the row of one job."""
     return read(
         ActiveJob,
         job,

@@ -1,10 +1,9 @@
 """The reach of a runner: the modules that it serves, and those that only it serves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,18 @@
 """A rollout as the runners page shows it: which wave, how many are done, and why it stands still."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
-
-Row = Mapping[str, Any]
 
 
 class Wave(TypedDict):
-    """One wave: its runners, and how far they are."""
-
     title: str
     words: str
     status: str
 
 
 class Rollout(TypedDict):
-    """A rollout that is under way."""
-
     id: str
     version: str
     is_paused: bool

@@ -1,13 +1,12 @@
 """The rows of the runners table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.runners.view.events import say_reason
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import capitalised, count, duration
 
-Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"
 
@@ -77,14 +76,7 @@ class Counts(TypedDict):
 
 
 def read_counts(counts: Mapping[str, int]) -> Counts:
-    """Read the counts by status of a list, or of the overview."""
-    by_status = {status: int(counts.get(status) or 0) for status in ("ONLINE", "DRAINING", "OFFLINE")}
-    return {
-        "all": sum(by_status.values()),
-        "ONLINE": by_status["ONLINE"],
-        "DRAINING": by_status["DRAINING"],
-        "OFFLINE": by_status["OFFLINE"],
-    }
+    return read(Counts, counts, all=sum(counts.get(status) or 0 for status in ("ONLINE", "DRAINING", "OFFLINE")))
 
 
 def is_starting(worker: Row) -> bool:
@@ -243,7 +235,6 @@ def instance_why(instance: Row) -> str:
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
-    """Make the sub-rows of a runner, by name."""
     ordered = sorted(instances, key=lambda row: str(row["name"]).casefold())
     return [
         read(
@@ -259,7 +250,6 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
 
 
 def is_connected(instance: Row) -> bool:
-    """Return whether an instance is connected now."""
     return instance.get("status") != "OFFLINE"
 
 
@@ -280,8 +270,4 @@ def read_pulses(listed: Row) -> dict[str, Pulse]:
 
 def _pulse(row: Row, is_there: bool) -> Pulse:
     """Read one; nobody can use the slots of a runner that is not there."""
-    return {
-        "at": str(row.get("at") or ""),
-        "used": int(row.get("used") or 0) if is_there else 0,
-        "capacity": int(row.get("capacity") or 0) if is_there else 0,
-    }
+    return read(Pulse, row if is_there else {"at": row.get("at")})

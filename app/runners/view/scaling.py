@@ -1,21 +1,18 @@
 """The scaling of a cloud-hosted runner: its limits as a form, and the decisions with their reasons."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import capitalised
 
-Row = Mapping[str, Any]
 MOST_TASKS = 100
 # Label and the range that makes sense, by the form's field.
 RANGES = {"min": (0, MOST_TASKS), "max": (1, MOST_TASKS), "jobs_per_task": (1, 100), "idle_seconds": (30, 86_400)}
 
 
 class Limits(TypedDict):
-    """The limits as the form shows them."""
-
     min: str
     max: str
     jobs_per_task: str
@@ -23,8 +20,6 @@ class Limits(TypedDict):
 
 
 class Decision(TypedDict):
-    """One row of the ledger."""
-
     id: str
     at: str
     counts: str
@@ -35,13 +30,8 @@ class Decision(TypedDict):
 
 def read_limits(worker: Row) -> Limits:
     """Read a runner's limits, with the defaults that the database would use."""
-    scaling = worker.get("scaling") or {}
-    return {
-        "min": str(scaling.get("min", 0)),
-        "max": str(scaling.get("max", 1)),
-        "jobs_per_task": str(scaling.get("jobs_per_task", worker.get("capacity") or 1)),
-        "idle_seconds": str(scaling.get("idle_seconds", 300)),
-    }
+    usual = {"min": 0, "max": 1, "jobs_per_task": worker.get("capacity") or 1, "idle_seconds": 300}
+    return read(Limits, {**usual, **(worker.get("scaling") or {})})
 
 
 def check_limits(raw: object) -> Checked:

@@ -1,22 +1,19 @@
 """The tiles above the table: queue wait of this hour, throughput of the last full one, utilisation now, each with the curve of a day."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from app.project.store import OrgStore
 from app.runners.view.curves import NO_CURVE, Curve, bars, smooth
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import queue_wait
 
-Row = Mapping[str, Any]
 MAX_PERCENT = 300
 PER_HOUR = "jobs/h"
 
 
 class Tile(TypedDict):
-    """One figure with its curve and how it moved."""
-
     figure: str
     unit: str
     aside: str

@@ -48,7 +48,6 @@ def _dialogs() -> list[rx.Component]:
 
 
 def account() -> rx.Component:
-    """The account's page."""
     sign_in = titled_panel(
         "Sign-in",
         None,

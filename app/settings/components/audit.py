@@ -38,15 +38,11 @@ def _details(row: rx.Var[AuditRow]) -> rx.Component:
     return rx.cond(changes.length() > 0, listed, row["detail"])
 
 
-def _words(row: rx.Var[AuditRow]) -> rx.Component:
-    return rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act")
-
-
 COLUMNS = (
     Column("Time", moment("at", clock_seconds), "mut num n-d"),
     Column("Who", "who", "n-a ry-audit-who", lambda row: {"title": row["who"]}),
     Column("Address", "address", "mut num hide-w"),
-    Column("Action", _words, "n-b wrap"),
+    Column("Action", lambda row: rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act"), "n-b wrap"),
     Column("Target", _target, "n-c wrap ry-breaks"),
     Column("Details", _details, "mut n-w ry-audit-detail wrap"),
 )
@@ -82,7 +78,6 @@ def _export(kind: str, label: str) -> rx.Component:
 
 
 def audit() -> rx.Component:
-    """The audit page."""
     clear, look = show_all(AuditState.clear), {"is_reached_by_keys": True, "style": {"--ry-row-h": "36px"}}
     none = empty("search-x", "No matching events", "Others are hidden by the filter.", clear, test_id="no-events-match")
     pages = page_foot(AuditState, PAGE_SIZE, AuditState.total, words=("Newer", "Older"))

@@ -82,7 +82,6 @@ def _fields() -> list[rx.Component]:
 
 
 def identities() -> rx.Component:
-    """The cloud identities page."""
     about = "A role in your AWS account. Runyard assumes it through a runner and keeps no cloud secrets."
     where = "Where cloud-hosted runners are deployed. Runyard keeps no cloud secrets."
     gone = "No runner can be deployed with it any more. The role in your account stays as it is."

@@ -9,7 +9,7 @@ from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
 from app.ui.copy import code_block
 from app.ui.feedback import empty
-from app.ui.form.elements import Fields, form_dialog
+from app.ui.form.elements import Fields, form_dialog, labelled
 from app.ui.icons import icon
 from app.ui.link import page_link
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
@@ -33,10 +33,6 @@ def _test(row: rx.Var[JobIdentityView]) -> rx.Component:
     return rx.cond(row["test_job"].to(int) > 0, page_link(shown, href=href, underline="none"), shown)
 
 
-def _name(row: rx.Var[JobIdentityView]) -> rx.Component:
-    return rx.el.span(strong("name")(row), rx.el.span(row["words"], class_name="sm"))
-
-
 ACTS = row_menu(
     Act("plug-zap", "Test", State.test),
     Act("pencil", "Edit and trust policy", State.edit),
@@ -44,7 +40,7 @@ ACTS = row_menu(
     may=SessionState.can_admin,
 )
 COLUMNS = (
-    Column("Identity", _name, "n-a"),
+    Column("Identity", lambda row: rx.el.span(strong("name")(row), rx.el.span(row["words"], class_name="sm")), "n-a"),
     Column("Modules", mono("place"), "n-b"),
     Column("Roles", mono("roles", "ry-breaks"), "mut hide-s"),
     Column("Audience", mono("audience", "ry-breaks"), "mut hide-s"),
@@ -54,7 +50,7 @@ COLUMNS = (
 
 
 def _trust(label: str, text: rx.Var[str]) -> rx.Component:
-    shown = rx.el.div(rx.el.span(label, class_name="ry-lab"), code_block(text, f"Copy: {label}"), class_name="ry-f")
+    shown = labelled(label, code_block(text, f"Copy: {label}"))
     return rx.cond(text != "", shown)
 
 
@@ -73,7 +69,6 @@ def _fields() -> list[rx.Component]:
 
 
 def job_identities() -> rx.Component:
-    """The page of the identities of jobs."""
     about = "Jobs sign in to a cloud with these: one token for each job and phase, no stored secret. The nearest one applies."
     text = "Attach one to a group, and its jobs sign in to the cloud without a stored key."
     gone = "Running jobs get no further token for it. The cloud still trusts Runyard: remove its policy there."

@@ -15,7 +15,7 @@ from app.ui.choice import choice
 from app.ui.copy import secret_line
 from app.ui.dialog import dialog, dialog_acts, question
 from app.ui.elements import ago
-from app.ui.form.elements import problem_line
+from app.ui.form.elements import labelled, problem_line
 from app.ui.icons import icon
 from app.ui.panel import menu, menu_item
 from app.ui.resource import Column, moment, resource_panel
@@ -103,7 +103,7 @@ def _invite_fields() -> rx.Component:
     role = choice("Role", roles, value=State.role, on_change=State.choose_role, width=None)
     return rx.el.div(
         rx.el.div(rx.el.label("Email", html_for="invite-email"), email, hint, class_name="ry-f"),
-        rx.el.div(rx.el.span("Role", class_name="ry-lab"), role, class_name="ry-f"),
+        labelled("Role", role),
         class_name="ry-dialog-body ry-dialog-field",
     )
 
@@ -131,7 +131,6 @@ def _invite_dialog() -> rx.Component:
 
 
 def members() -> rx.Component:
-    """The members page."""
     gone = question(
         is_open=State.removing != "",
         title=State.removal["title"],

@@ -53,7 +53,6 @@ def _organisation_form() -> rx.Component:
 
 
 def _delete_panel() -> rx.Component:
-    """The way to delete the organisation, for its owners."""
     state = OrganisationState
     label = ("Type ", rx.el.b(state.slug), " to confirm")
     typed = typed_field("organisation-typed", *label, value=state.typed, on_change=state.type_slug)
@@ -80,7 +79,6 @@ def _delete_panel() -> rx.Component:
 
 
 def organisation() -> rx.Component:
-    """The organisation's page."""
     state = OrganisationState
     facts = rx.el.div(
         rx.el.dl(

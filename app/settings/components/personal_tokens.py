@@ -20,10 +20,6 @@ def _expires(row: rx.Var[TokenView]) -> rx.Component:
     return rx.cond(row["is_live"], date(row["expires_at"].to(str)), rx.el.span("Expired", class_name="mut"))
 
 
-def _may(row: rx.Var[TokenView]) -> rx.Component:
-    return rx.el.span(row["limit"], custom_attrs={"data-testid": "limit"})
-
-
 def _revoke(row: rx.Var[TokenView]) -> rx.Component:
     return small_button(
         "Revoke",
@@ -36,7 +32,7 @@ def _revoke(row: rx.Var[TokenView]) -> rx.Component:
 COLUMNS = (
     Column("Name", strong("name"), "n-a"),
     Column("Ends in", "hint", "mut ry-mono n-c"),
-    Column("May", _may, "mut wrap n-c"),
+    Column("May", lambda row: rx.el.span(row["limit"], custom_attrs={"data-testid": "limit"}), "mut wrap n-c"),
     Column("Created", moment("created_at", date), "mut num hide-s"),
     Column("Expires", _expires, "n-d"),
     Column("Last used", moment("last_used_at"), "r mut num hide-s"),
@@ -57,7 +53,6 @@ def _shown() -> rx.Component:
 
 
 def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
-    """The panel with the list."""
     create = act_button(icon("plus"), "Create token", on_click=State.set_open(True), disabled=is_loading)
     words = "For the command line and scripts. A token can do what you can do, never more."
     table = rows_table("Personal tokens", COLUMNS, State.rows, lambda _row: {"data-testid": "personal-token"})
@@ -85,7 +80,6 @@ def _form() -> rx.Component:
 
 
 def token_dialogs() -> list[rx.Component]:
-    """Create a token; revoke one."""
     form = alert(
         "Create a personal token",
         "It acts as you, in every organisation of yours, until it expires or you revoke it.",

@@ -46,7 +46,6 @@ def _fields() -> list[rx.Component]:
 
 
 def policies() -> rx.Component:
-    """The page of the policy sets."""
     about = "Rules that a plan must pass, checked on the runner after the plan. Sets add up: a lower one weakens no higher one."
     text = (
         "Attach rules to the organisation, a group or a module, and its plans are checked before anybody reviews them."

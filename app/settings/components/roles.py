@@ -60,7 +60,6 @@ def _fields() -> list[rx.Component]:
 
 
 def roles() -> rx.Component:
-    """The roles page."""
     about = "What a role may do. Give it at a group or module: Access on its page."
     text = "A name for verbs. You can tick what you may do yourself in the whole organisation."
     add = admin_button("Add role", "plus", State.add)

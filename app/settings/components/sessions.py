@@ -38,7 +38,6 @@ COLUMNS = (
 
 
 def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
-    """The panel with the list."""
     others = plain_button("Sign out all others", on_click=State.ask_all, disabled=is_loading)
     words = "Browsers that are signed in to this dashboard."
     table = rows_table("Sessions", COLUMNS, State.rows, lambda _row: {"data-testid": "session"}, key="key")
@@ -51,7 +50,6 @@ def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
 
 
 def session_dialogs() -> list[rx.Component]:
-    """End one; end all others."""
     one = question(
         is_open=State.asking_key != "",
         title=rx.fragment("Sign out ", State.asking_device, "?"),

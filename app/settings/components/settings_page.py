@@ -30,7 +30,6 @@ def _entry(label: str, key: str, *, is_active: bool) -> rx.Component:
 
 
 def settings_page(active: str, *children: rx.Component, dialogs: Sequence[rx.Component] = ()) -> rx.Component:
-    """Put a settings page into the frame."""
     entry, tabs = next((label, tabs) for label, tabs in ENTRIES if active in dict(tabs))
     entries = [_entry(label, pages[0][0], is_active=label == entry) for label, pages in ENTRIES]
     shown = [place_tabs(entry, [(label, f"{HOME}/{key}") for key, label in tabs], TITLES[active])] * (len(tabs) > 1)

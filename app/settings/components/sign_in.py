@@ -200,16 +200,11 @@ def _group_dialog() -> rx.Component:
     )
     title = rx.fragment("The group of ", State.chosen["name"])
     return alert(
-        title,
-        "Everybody in it at the provider is in the team.",
-        form,
-        is_open=State.is_choosing,
-        on_escape=State.close,
+        title, "Everybody in it at the provider is in the team.", form, is_open=State.is_choosing, on_escape=State.close
     )
 
 
 def sign_in() -> rx.Component:
-    """The page."""
     more = rx.cond(State.has_provider, rx.fragment(_domains_panel(), _test_panel(), _teams_panel(), _rules_panel()))
     body = or_problem(State, "How people sign in", rx.el.div(_provider_panel(), more, class_name="ry-stack"))
     gone = removal(State, "Remove", "The provider signs nobody in with its addresses any more.", "Remove domain")

@@ -31,7 +31,6 @@ COLUMNS = (
 
 
 def teams_panel() -> rx.Component:
-    """The teams, and how many members each has."""
     text = "With one, several members get a role at a group or module together."
     none = empty("users", "No teams yet", text)
     waiting = MembersState.is_loading & (State.rows.length() == 0)
@@ -54,7 +53,6 @@ def _person(person: rx.Var[Person]) -> rx.Component:
 
 
 def team_dialogs() -> list[rx.Component]:
-    """Create one, choose its members, delete it."""
     names = [text_field("name", "Name", "", State.errors, "Such as sre.", required=True, max_length=63)]
     return [
         dialog_form(State, "Create team", "Without members and roles at first.", names, act="Create"),

@@ -10,12 +10,10 @@ from app.triggers.components.notifications import notification_dialogs, notifica
 
 
 def git() -> rx.Component:
-    """The page of repositories and their deliveries."""
     return settings_page(
         "git", connections_panel(), deliveries_panel(), logins_panel(), dialogs=[*git_dialogs(), *login_dialogs()]
     )
 
 
 def notifications() -> rx.Component:
-    """The notifications page."""
     return settings_page("notifications", *notification_panels(), dialogs=notification_dialogs())

@@ -103,7 +103,6 @@ def _code_form() -> rx.Component:
 
 
 def two_step_dialogs() -> list[rx.Component]:
-    """Add a device, in two steps of its own; remove one."""
     words = rx.cond(
         State.new_id != "",
         "Scan the QR code with an authenticator app, or enter the key by hand, then enter the code it shows.",

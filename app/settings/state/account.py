@@ -17,8 +17,6 @@ SHORTEST_PASSWORD = 8
 
 
 class AccountState(LivePage, rx.State):
-    """The open question of the account's page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     asking: str = ""
@@ -45,13 +43,11 @@ class AccountState(LivePage, rx.State):
 
     @rx.event
     def ask(self, what: str) -> None:
-        """Open one of the questions, or close it with nothing."""
         if what in ("", "password", "email"):
             self.asking, self.error = what, ""
 
     @rx.event
     async def change_password(self, form: dict[str, Any]) -> Any:
-        """Change the password; every other session ends."""
         new = str(form.get("password") or "")
         if len(new) < SHORTEST_PASSWORD:
             self.error = f"A password has at least {SHORTEST_PASSWORD} characters."
@@ -68,7 +64,6 @@ class AccountState(LivePage, rx.State):
 
     @rx.event
     async def change_email(self, form: dict[str, Any]) -> Any:
-        """Start a change of the email address."""
         session = await (await self._who())._must_session()
         back = f"{self.router.headers.origin}/login"
         call = runtime().authorized.change_email(

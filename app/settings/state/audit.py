@@ -29,8 +29,6 @@ KINDS = {
 
 
 class AuditState(LivePage, rx.State):
-    """The content of the audit page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "workers", "modules", "memberships"})
 
     rows: list[views.AuditRow] = []
@@ -69,26 +67,22 @@ class AuditState(LivePage, rx.State):
 
     @rx.event
     async def choose_action(self, value: str) -> None:
-        """Show acts on one kind of thing."""
         if value == "any" or value in KINDS:
             self.action, self.page_number = value, 0
             await self._again()
 
     @rx.event
     async def search_for(self, text: str) -> None:
-        """Show what somebody did."""
         self.actor, self.page_number = AuditFilter.of({"actor": text}).actor, 0
         await self._again()
 
     @rx.event
     async def clear(self) -> None:
-        """Show everything again; the browser has emptied the field."""
         self.action, self.actor, self.page_number = "any", "", 0
         await self._again()
 
     @rx.event
     async def turn_page(self, step: int) -> None:
-        """Show older or newer acts."""
         last = max(0, self.total - 1) // PAGE_SIZE
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         await self._again()

@@ -13,8 +13,6 @@ NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 
 
 class IdentitiesState(Items, rx.State):
-    """The table, and the form that is open."""
-
     EMPTY: ClassVar[IdentityView] = NO_IDENTITY
     TOPICS: ClassVar[frozenset[str]] = frozenset({"cloud_identities", "workers", "provision_jobs"})
     REMOVAL = Removal("remove_cloud_identity", "p_identity", "{} is removed", "The role in your account still exists.")
@@ -49,7 +47,6 @@ class IdentitiesState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take it."""
         checked = check_form(form)
         if self._is_refused(checked):
             return None

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
@@ -15,8 +16,6 @@ NEW: JobIdentityView = build_view({"id": "", "name": "", "kind": "aws", "path": 
 
 
 class JobIdentitiesState(Items, rx.State):
-    """The table, and the form that is open."""
-
     EMPTY: ClassVar[JobIdentityView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs"})
     REMOVAL = Removal("detach_identity", "p_job_identity", "Identity detached")
@@ -26,6 +25,8 @@ class JobIdentitiesState(Items, rx.State):
     kind: str = "aws"
     plan_trust: str = ""
     apply_trust: str = ""
+
+    set_kind = takes("kind", of=KINDS)
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
@@ -48,12 +49,6 @@ class JobIdentitiesState(Items, rx.State):
         self.plan_trust = self.apply_trust = ""
 
     @rx.event
-    def set_kind(self, value: str) -> None:
-        """Choose the cloud."""
-        if value in KINDS:
-            self.kind = value
-
-    @rx.event
     async def edit(self, key: str) -> None:
         """Open the form of an identity, with what its cloud has to trust."""
         found = self._find(key)
@@ -73,7 +68,6 @@ class JobIdentitiesState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database attach the identity."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind)
         if self._is_refused(checked):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
@@ -14,8 +15,6 @@ from app.settings.view.members import ROLES, MemberRow, Removal, build_removal, 
 
 
 class MembersState(LivePage, rx.State):
-    """The members, and the dialog that invites."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"memberships", "invitations", "teams", "team_members"})
 
     rows: list[MemberRow] = []
@@ -28,8 +27,9 @@ class MembersState(LivePage, rx.State):
     removing: str = ""
     removal: Removal = {"title": "", "text": "", "act": ""}
 
+    choose_role = takes("role", of=ROLES)
+
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
         self.is_inviting, self.invited_id, self.removing = False, "", ""
         (await self.get_state(TeamsState))._close()
 
@@ -49,7 +49,6 @@ class MembersState(LivePage, rx.State):
 
     @rx.event
     async def set_role(self, key: str, role: str) -> rx.event.EventSpec | None:
-        """Change a member's role at once."""
         row = self._find(key)
         if row is None or role not in ROLES or row["is_invited"] or row["role"] == role:
             return None
@@ -60,7 +59,6 @@ class MembersState(LivePage, rx.State):
 
     @rx.event
     def open_invite(self) -> None:
-        """Open the dialog that invites."""
         self.is_inviting, self.email, self.email_problem, self.role = True, "", "", "operator"
         self.invited_id = self.invited_email = ""
 
@@ -74,18 +72,10 @@ class MembersState(LivePage, rx.State):
 
     @rx.event
     def set_email(self, text: str) -> None:
-        """Take the address to invite."""
         self.email, self.email_problem = text[:254], ""
 
     @rx.event
-    def choose_role(self, role: str) -> None:
-        """Choose what the invited person may do."""
-        if role in ROLES:
-            self.role = role
-
-    @rx.event
     async def invite(self) -> list[Any]:
-        """Make an invitation and show its link once."""
         self.email_problem = check_email(self.email)
         if self.email_problem:
             return []
@@ -100,19 +90,16 @@ class MembersState(LivePage, rx.State):
 
     @rx.event
     def ask_remove(self, key: str) -> None:
-        """Ask before somebody is removed or an invitation withdrawn."""
         row = self._find(key)
         if row is not None:
             self.removing, self.removal = key, build_removal(row)
 
     @rx.event
     def keep(self) -> None:
-        """Remove nobody."""
         self.removing = ""
 
     @rx.event
     async def remove(self) -> Any:
-        """Remove a member, or withdraw an invitation."""
         row = self._find(self.removing)
         if row is None:
             self.removing = ""

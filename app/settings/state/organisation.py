@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
@@ -20,8 +21,6 @@ def _name(text: str) -> str:
 
 
 class OrganisationState(LivePage, rx.State):
-    """The content of the organisation's page."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations", "modules"})
 
     ident: str = ""
@@ -36,6 +35,8 @@ class OrganisationState(LivePage, rx.State):
     is_deleting: bool = False
     typed: str = ""
     contents: str = ""
+
+    type_slug = takes("typed")
 
     async def _count(self, table: str, gone: str) -> int:
         filters = (Filter("org_id", "eq", await self._org_id()), Filter(gone, "is", "null"))
@@ -58,25 +59,17 @@ class OrganisationState(LivePage, rx.State):
 
     @rx.event
     def touch(self, text: str) -> None:
-        """Notice that something was typed."""
         del text
         self.is_changed = True
 
     @rx.event
     def touch_check(self, is_on: bool) -> None:
-        """Notice that something was ticked."""
         del is_on
         self.is_changed = True
 
     @rx.event
     def ask_delete(self, is_asked: bool) -> None:
-        """Open the question, or close it."""
         self.is_deleting, self.typed = is_asked, ""
-
-    @rx.event
-    def type_slug(self, text: str) -> None:
-        """Keep the short name that was typed as confirmation."""
-        self.typed = text
 
     @rx.event
     async def delete(self) -> rx.event.EventSpec:
@@ -90,7 +83,6 @@ class OrganisationState(LivePage, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the fields and let the database take them."""
         form, checked = texts(form), Checked()
         args: dict[str, Any] = {
             "p_org": await self._org_id(),

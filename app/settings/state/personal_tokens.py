@@ -21,8 +21,6 @@ def _limit(row: Row) -> str:
 
 
 class TokenView(TypedDict):
-    """A token as the table shows it."""
-
     id: str
     name: str
     hint: str
@@ -34,8 +32,6 @@ class TokenView(TypedDict):
 
 
 class PersonalTokensState(Removing, ShownSecret, rx.State):
-    """The table, the form, and which token is shown."""
-
     REMOVAL = Removal("revoke_personal_token", "p_token", "The token is revoked")
 
     rows: list[TokenView] = []
@@ -58,7 +54,6 @@ class PersonalTokensState(Removing, ShownSecret, rx.State):
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
-        """Open the form, or leave it."""
         self.is_open, self.error = is_open, ""
 
     @rx.event

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.jobs.view.checks import LEVELS
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query, Row
@@ -17,8 +18,6 @@ TEST = "test"
 
 
 class PolicyView(TypedDict):
-    """One set as the table and the form show it."""
-
     id: str
     name: str
     path: str
@@ -30,7 +29,6 @@ class PolicyView(TypedDict):
 
 
 def build_view(row: Row) -> PolicyView:
-    """Put a set into words."""
     place, source = row["path"] or "All modules", row["source"] or "Written here"
     return read(PolicyView, row, place=place, level_word=LEVELS[row["level"]], source=source, text="")
 
@@ -52,8 +50,6 @@ NEW: PolicyView = build_view({"id": "", "name": "", "path": "", "level": "adviso
 
 
 class PoliciesState(Items, rx.State):
-    """The table, and the form that is open."""
-
     EMPTY: ClassVar[PolicyView] = NEW
     REMOVAL = Removal("detach_policy", "p_policy", "Policy set detached")
 
@@ -62,6 +58,8 @@ class PoliciesState(Items, rx.State):
     level: str = "advisory"
     is_folder: bool = False
     _files: dict[str, str] = {}
+
+    set_level = takes("level", of=(*LEVELS, TEST))
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if changed.touches({AGAIN}):
@@ -72,12 +70,6 @@ class PoliciesState(Items, rx.State):
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.level, self.is_folder = chosen["level"], False
-
-    @rx.event
-    def set_level(self, value: str) -> None:
-        """Choose what a failed rule does."""
-        if value in (*LEVELS, TEST):
-            self.level = value
 
     @rx.event
     async def edit(self, key: str) -> None:
@@ -91,7 +83,6 @@ class PoliciesState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database attach the set."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.level, has_text=not self.is_folder)
         if self._is_refused(checked):

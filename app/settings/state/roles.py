@@ -7,14 +7,13 @@ import reflex as rx
 from app.live.item_form import Items, Removal
 from app.project.store import Changed, OrgStore
 from app.ui.form.spec import texts
+from app.ui.reader import read
 from app.ui.words import ROLE_WORDS
 
 TICKED = "verb:"
 
 
 class RoleView(TypedDict):
-    """A role and what it may do."""
-
     id: str
     name: str
     about: str
@@ -23,25 +22,16 @@ class RoleView(TypedDict):
     is_own: bool
 
 
-NEW: RoleView = {"id": "", "name": "", "about": "", "description": "", "verbs": [], "is_own": True}
+NEW: RoleView = read(RoleView, {}, is_own=True)
 
 
 def build_view(row: dict[str, Any]) -> RoleView:
     """Show a role; a built-in one has a sentence of ours."""
     name, about = str(row["name"]), str(row["description"] or "")
-    return {
-        "id": name,
-        "name": name,
-        "about": about if row["is_own"] else ROLE_WORDS[name],
-        "description": about,
-        "verbs": row["verbs"],
-        "is_own": row["is_own"],
-    }
+    return read(RoleView, row, id=name, about=about if row["is_own"] else ROLE_WORDS[name])
 
 
 class RolesState(Items, rx.State):
-    """The table, and the form with a tick for each verb."""
-
     EMPTY: ClassVar[RoleView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"roles"})
     REMOVAL = Removal("delete_role", "p_name", "Deleted {}")

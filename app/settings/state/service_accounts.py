@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import ShownSecret
+from app.frame.session import SEGMENT, ShownSecret, takes
 from app.live.item_form import ItemForm
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -17,8 +17,6 @@ NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})
 
 
 class AccountsState(ItemForm, ShownSecret, rx.State):
-    """The table, the form that is open, and whose secret is being shown."""
-
     EMPTY: ClassVar[AccountView] = NO_ACCOUNT
     TOPICS: ClassVar[frozenset[str]] = frozenset({"service_accounts"})
 
@@ -32,8 +30,9 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
     asking_name: str = ""
     shown_client: str = ""
 
+    set_way = takes("way", SEGMENT, of=("oidc", "secret"))
+
     async def _prepare(self, session: BrowserSession) -> None:
-        """Close what was open before a reload: states outlive it."""
         self.is_open, self.asking, self.shown_id = False, "", ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -56,14 +55,7 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     def drop_trust(self, key: str) -> None:
-        """Take an issuer out of the form."""
         self.trusts = [trust for trust in self.trusts if trust["key"] != key]
-
-    @rx.event
-    def set_way(self, value: str | list[str]) -> None:
-        """Choose how it signs in."""
-        if value in ("oidc", "secret"):
-            self.way = str(value)
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
@@ -95,19 +87,16 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     def ask(self, what: str, key: str) -> None:
-        """Ask before a secret is replaced or an account removed."""
         found = self._find(key)
         if what in ("rotate", "remove") and found is not None:
             self.asking, self.asking_id, self.asking_name = what, key, found["name"]
 
     @rx.event
     def keep(self) -> None:
-        """Keep things as they are."""
         self.asking = ""
 
     @rx.event
     async def confirm(self) -> Any:
-        """Run the confirmed action."""
         asked, self.asking = self.asking, ""
         if not asked or self._find(self.asking_id) is None:
             return None
@@ -126,7 +115,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable an account."""
         if self._find(key) is None:
             return None
         args = {"p_account": key, "p_spec": {"is_disabled": not is_on}}

@@ -13,8 +13,6 @@ from app.settings.view.sessions import SessionView, build_views
 
 
 class SessionsState(AppState, rx.State):
-    """The table, and the open question."""
-
     rows: list[SessionView] = []
     asking_key: str = ""
     asking_device: str = ""
@@ -42,13 +40,11 @@ class SessionsState(AppState, rx.State):
 
     @rx.event
     def ask_all(self) -> None:
-        """Ask before every other session is ended."""
         self._close()
         self.is_asking_all = True
 
     @rx.event
     async def end(self) -> Any:
-        """End the session in question."""
         if not self.asking_key:
             return None
         session = await (await self._who())._must_session()
@@ -56,7 +52,6 @@ class SessionsState(AppState, rx.State):
 
     @rx.event
     async def end_others(self) -> Any:
-        """Sign out everywhere else."""
         if not self.is_asking_all:
             return None
         session = await (await self._who())._must_session()

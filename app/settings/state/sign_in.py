@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.http.cookies import SAID, read_sid
 from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
@@ -27,12 +28,9 @@ class DomainView(TypedDict):
     is_proved: bool
     record: str
     value: str
-    checked: str
 
 
 class TeamView(TypedDict):
-    """A team with the group that fills it."""
-
     id: str
     name: str
     claim: str
@@ -45,18 +43,12 @@ class Provider(TypedDict):
     issuer: str
     client_id: str
     secret_hint: str
-    secret_set_at: str
     claim: str
     hours: str
 
 
 def build_domains(rows: list[Row]) -> list[DomainView]:
-    """Show each domain."""
-    return [
-        read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=bool(row["proved_at"]),
-             checked=row["checked_at"] or "")
-        for row in rows
-    ]  # fmt: skip
+    return [read(DomainView, row, id=row["domain"], name=row["domain"], is_proved=row["proved_at"]) for row in rows]
 
 
 def build_claims(mine: Row | None) -> list[PAIR]:
@@ -71,8 +63,6 @@ def build_claims(mine: Row | None) -> list[PAIR]:
 
 
 class SignInState(Removing, OpenForm, LivePage, rx.State):
-    """The page of the organisation's owners."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"teams"})
     REMOVAL = Removal("remove_sign_in_domain", "p_domain", "Removed {}")
 
@@ -91,6 +81,8 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     is_only: bool = False
     break_glass: str = NOBODY
     callback: str = ""
+
+    set_only = takes("is_only", bool)
 
     async def _prepare(self, session: BrowserSession) -> None:
         del session
@@ -148,7 +140,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     async def check(self, domain: str) -> Any:
-        """Ask DNS for a domain's proof."""
         done = await self._invoke("sign-in", {"organization": await self._org_id(), "domain": domain})
         await self._again()
         if done["proved_at"]:
@@ -157,14 +148,12 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     def choose(self, key: str) -> None:
-        """Choose the group of a team."""
         found = next((team for team in self.teams if team["id"] == key), None)
         if found is not None:
             self.chosen, self.is_choosing = cast("TeamView", dict(found)), True
 
     @rx.event
     def close(self) -> None:
-        """Close that form."""
         self.is_choosing = False
 
     @rx.event
@@ -178,22 +167,14 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     def set_default_role(self, role: str) -> None:
-        """Choose the role of a new member in no mapped group."""
         self.default_role = role if role in ROLES else NO_ROLE
 
     @rx.event
     def set_break_glass(self, email: str) -> None:
-        """Choose the owner who can enter without the provider."""
         self.break_glass = email if email in self.owners else NOBODY
 
     @rx.event
-    def set_only(self, is_only: bool) -> None:
-        """Choose whether the provider alone counts."""
-        self.is_only = is_only
-
-    @rx.event
     async def save_rules(self, form: dict[str, Any]) -> Any:
-        """Save how people sign in."""
         hours = str(form.get("hours") or "")
         args = {
             "p_org": await self._org_id(),

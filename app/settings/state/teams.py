@@ -10,8 +10,6 @@ from app.ui.reader import read
 
 
 class TeamView(TypedDict):
-    """A team as the table shows it."""
-
     id: str
     name: str
     members: list[str]
@@ -20,15 +18,11 @@ class TeamView(TypedDict):
 
 
 class Person(TypedDict):
-    """Somebody who may be put into a team."""
-
     id: str
     email: str
 
 
 def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
-    """Show each team with the ids of its members."""
-
     def view(team: Row) -> TeamView:
         members = [str(row["user_id"]) for row in places if row["team_id"] == team["id"]]
         return read(TeamView, team, members=members, count=len(members), since=team["created_at"])
@@ -37,8 +31,6 @@ def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
 
 
 class TeamsState(Removing, OpenForm, rx.State):
-    """The table, the form that creates one, and the one whose members are being chosen."""
-
     REMOVAL = Removal("delete_team", "p_team", "Deleted {}")
 
     rows: list[TeamView] = []
@@ -47,7 +39,6 @@ class TeamsState(Removing, OpenForm, rx.State):
     is_choosing: bool = False
 
     def _close(self) -> None:
-        """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing, self.is_choosing = False, "", False
 
     async def _read(self, members: list[Row]) -> None:
@@ -61,7 +52,6 @@ class TeamsState(Removing, OpenForm, rx.State):
 
     @rx.event
     def add(self) -> None:
-        """Open an empty form."""
         self._draw_form()
 
     @rx.event
@@ -77,7 +67,6 @@ class TeamsState(Removing, OpenForm, rx.State):
 
     @rx.event
     def choose(self, key: str) -> None:
-        """Choose the members of a team."""
         found = self._find(key)
         if found is not None:
             self.chosen, self.is_choosing = found, True
@@ -89,6 +78,5 @@ class TeamsState(Removing, OpenForm, rx.State):
 
     @rx.event
     async def put(self, user: str, is_member: bool) -> None:
-        """Put a member into the team, or take them out."""
         args = {"p_team": self.chosen["id"], "p_user": user, "p_is_member": is_member}
         await self._rpc("set_team_member", args)

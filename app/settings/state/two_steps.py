@@ -16,8 +16,6 @@ FIRST_NAME = "Authenticator app"
 
 
 class DeviceView(TypedDict):
-    """A device as the page lists it."""
-
     id: str
     name: str
     created_at: str
@@ -58,18 +56,15 @@ class TwoStepsState(AppState, rx.State):
 
     @rx.event
     def begin(self) -> None:
-        """Ask what the device is called."""
         self._close()
         self.is_adding = True
 
     @rx.event
     def close(self) -> None:
-        """Leave it as it is."""
         self._close()
 
     @rx.event
     async def add(self, form: dict[str, Any]) -> None:
-        """Get the picture that the app reads."""
         name = str(form.get("name") or "").strip()[:LONGEST_NAME] or FIRST_NAME
         client, session = runtime().authorized.client, await self._mine()
         try:
@@ -81,7 +76,6 @@ class TwoStepsState(AppState, rx.State):
 
     @rx.event
     async def confirm(self, form: dict[str, Any]) -> Any:
-        """Confirm the device with a code of it."""
         if not self.new_id:
             return None
         session = await self._mine()
@@ -119,7 +113,6 @@ class TwoStepsState(AppState, rx.State):
 
     @rx.event
     async def remove(self, form: dict[str, Any]) -> Any:
-        """Remove the device in question."""
         if not self.removing_id:
             return None
         client, session, factor = runtime().authorized.client, await self._mine(), self.removing_id

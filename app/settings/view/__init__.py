@@ -1,1 +1,0 @@
-"""The content of the settings' pages, from rows alone."""

@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
 _ACTOR = re.compile(r"[^\w.@+ -]")
 
@@ -60,16 +59,12 @@ LONGEST = 160
 
 
 class Change(TypedDict):
-    """One field that was changed."""
-
     field: str
     old: str
     new: str
 
 
 class AuditRow(TypedDict):
-    """One act."""
-
     id: int
     at: str
     who: str
@@ -83,7 +78,6 @@ class AuditRow(TypedDict):
 
 
 def build(row: Row) -> AuditRow:
-    """Put an event into words."""
     detail = row.get("detail") if isinstance(row.get("detail"), Mapping) else {}
     return read(
         AuditRow,

@@ -7,9 +7,7 @@ from typing import Any, TypedDict
 
 from app.runners.view.deployment import check_words
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 _ARN = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+){1,2}-\d")
@@ -18,14 +16,11 @@ _GROUP = re.compile(r"sg-[0-9a-f]{8,17}")
 
 
 class IdentityView(TypedDict):
-    """A cloud identity as the table shows it."""
-
     id: str
     name: str
     role: str
     role_arn: str
     external_id: str
-    account_id: str
     regions: str
     region_list: str
     runners: int
@@ -33,13 +28,11 @@ class IdentityView(TypedDict):
     check_words: str
     test_job: int
     verified_at: str
-    network: str
     subnets: str
     security_groups: str
 
 
 def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> IdentityView:
-    """Read a cloud identity's row."""
     key, arn = str(row["id"]), str(row.get("role_arn") or "")
     regions = [str(region) for region in row.get("regions") or []]
     network = row.get("network") or {}
@@ -57,14 +50,12 @@ def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> Id
         check=check,
         check_words=said,
         test_job=int(test["number"]) if test else 0,
-        network="own" if network.get("subnets") else "made",
         subnets=", ".join(network.get("subnets") or []),
         security_groups=", ".join(network.get("security_groups") or []),
     )
 
 
 def region_words(regions: list[str]) -> str:
-    """Name two regions and count the rest."""
     shown = ", ".join(regions[:2])
     return f"{shown} and {len(regions) - 2} more" if len(regions) > 2 else shown
 
@@ -92,7 +83,6 @@ def trust_policy(external_id: str) -> str:
 
 
 def check_form(raw: object) -> Checked:
-    """Check a cloud identity's form."""
     form, checked = texts(raw), Checked()
     name, arn = form.get("name", "").strip(), form.get("role_arn", "").strip()
     regions = _list(form.get("regions", ""))

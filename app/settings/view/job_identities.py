@@ -1,12 +1,11 @@
 """Identities of jobs in words: the roles, the last test, and the form."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 KINDS = {
     "aws": "AWS roles",
     "gcp": "Google service accounts",
@@ -28,8 +27,6 @@ RUNNING = ("QUEUED", "CLAIMED", "RUNNING")
 
 
 class JobIdentityView(TypedDict):
-    """One identity as the table and the form show it."""
-
     id: str
     name: str
     kind: str

@@ -1,13 +1,11 @@
 """Members, and those who are invited."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 ROLES = ("owner", "admin", "operator", "viewer", "guest")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -42,20 +40,18 @@ def build_rows(
 
 def _member(row: Row, sign_in: Row, me: str, my_role: str) -> MemberRow:
     role = str(row["role"])
-    return {
-        "key": f"member:{row['user_id']}",
-        "id": str(row["user_id"]),
-        "email": str(row["email"]),
-        "role": role,
-        "is_me": str(row["user_id"]) == me,
-        "is_invited": False,
-        "is_expired": False,
-        "since": str(row.get("created_at") or ""),
+    return read(
+        MemberRow,
+        row,
+        key=f"member:{row['user_id']}",
+        id=row["user_id"],
+        is_me=str(row["user_id"]) == me,
+        since=row.get("created_at"),
         # Only an owner decides about owners; the database enforces it too.
-        "can_change": my_role == "owner" or (my_role == "admin" and role != "owner"),
-        "two_step": _two_step(sign_in),
-        "signed_in_at": str(sign_in.get("last_sign_in_at") or ""),
-    }
+        can_change=my_role == "owner" or (my_role == "admin" and role != "owner"),
+        two_step=_two_step(sign_in),
+        signed_in_at=sign_in.get("last_sign_in_at"),
+    )
 
 
 def _two_step(sign_in: Row) -> str:
@@ -70,19 +66,15 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
         MemberRow,
         row,
         key=f"invitation:{row['id']}",
-        is_me=False,
         is_invited=True,
         is_expired=bool(expires) and datetime.fromisoformat(str(expires)) < now,
         since=row.get("created_at"),
         can_change=my_role in ("owner", "admin"),
         two_step="–",
-        signed_in_at="",
     )
 
 
 class Removal(TypedDict):
-    """The question before somebody loses access."""
-
     title: str
     text: str
     act: str

@@ -11,9 +11,7 @@ from app.settings.view.trusts import PLATFORMS
 from app.ui.form import fields
 from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
-
-Row = Mapping[str, Any]
+from app.ui.reader import Row, read
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
 
@@ -23,8 +21,6 @@ ROLES = (NO_ROLE, "viewer", "operator", "admin")
 
 
 class TrustView(TypedDict):
-    """Trust in one issuer as the form shows it."""
-
     key: str
     issuer: str
     audience: str
@@ -33,8 +29,6 @@ class TrustView(TypedDict):
 
 
 class AccountView(TypedDict):
-    """A service account as the table shows it."""
-
     id: str
     name: str
     client_id: str
@@ -50,7 +44,6 @@ class AccountView(TypedDict):
 
 
 def build_view(row: Row) -> AccountView:
-    """Read a service account's row."""
     trusts = row.get("trusts") or []
     return read(
         AccountView,

@@ -16,7 +16,6 @@ class Platform:
 
     @property
     def claims_text(self) -> str:
-        """The claims as a form shows them."""
         return json.dumps(self.claims, indent=2)
 
 

@@ -13,7 +13,7 @@ from app.ui.choice import choice
 from app.ui.copy import copy_button, once_line, secret_line
 from app.ui.dialog import question, secret_dialog
 from app.ui.feedback import empty
-from app.ui.form.elements import Fields, problem_line, text_field
+from app.ui.form.elements import Fields, labelled, problem_line, text_field
 from app.ui.resource import Act, Column, moment, removal, resource_panel, row_menu
 from app.ui.sheet import form_sheet
 
@@ -64,7 +64,6 @@ COLUMNS = (
 
 
 def connections_panel() -> rx.Component:
-    """The connected repositories."""
     text = "Connect a repository, and a push or a pull request plans the modules whose folders it changes."
     told = rx.cond(
         SessionState.can_admin,
@@ -80,12 +79,7 @@ def connections_panel() -> rx.Component:
 
 def _labelled(label: str, key: str, control: rx.Component, hint: str) -> rx.Component:
     problem = problem_line(key, State.errors[key])
-    return rx.el.div(
-        rx.el.span(label, class_name="ry-lab"),
-        control,
-        rx.cond(State.errors.contains(key), problem, rx.el.small(hint)),
-        class_name="ry-f",
-    )
+    return labelled(label, control, rx.cond(State.errors.contains(key), problem, rx.el.small(hint)))
 
 
 def _fields() -> list[rx.Component]:

@@ -4,8 +4,8 @@ import reflex as rx
 
 from app.triggers.components.marks import verdict_mark
 from app.triggers.state.git import EVERY, GitState
-from app.triggers.view.git import ConnectionView, DeliveryView, ModuleVerdict
-from app.ui.choice import choice
+from app.triggers.view.git import DeliveryView, ModuleVerdict
+from app.ui.choice import choice, offered
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
 from app.ui.icons import icon
@@ -107,13 +107,10 @@ def _row(row: rx.Var[DeliveryView]) -> rx.Component:
 
 
 def _choice() -> rx.Component:
-    def item(row: rx.Var[ConnectionView]) -> rx.Component:
-        return rx.select.item(row["name"].to(str), value=row["id"].to(str))
-
     return choice(
         "Repository",
-        rx.select.item("All repositories", value=EVERY),
-        rx.foreach(State.rows, item),
+        {EVERY: "All repositories"},
+        offered(State.rows),
         value=State.only,
         on_change=State.show_only,
         width=None,
@@ -121,7 +118,6 @@ def _choice() -> rx.Component:
 
 
 def deliveries_panel() -> rx.Component:
-    """The panel of deliveries: each event with its verdict and the reason."""
     none = empty("webhook", "No deliveries yet", "Each push and pull request shows up here with its verdict and why.")
     shown = rx.fragment(table("Deliveries", heads(*HEADS), rx.foreach(State.deliveries, _row)), older_foot(State))
     panel = settings_panel(

@@ -5,9 +5,9 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.triggers.state.git import GitState
 from app.triggers.state.git_logins import GitLoginsState
-from app.triggers.view.git_logins import ME, LoginView, MemberChoice
+from app.triggers.view.git_logins import ME, LoginView
 from app.ui.button import act_button, plain_button
-from app.ui.choice import choice
+from app.ui.choice import choice, offered
 from app.ui.copy import copy_button
 from app.ui.dialog import alert, dialog_acts
 from app.ui.feedback import empty
@@ -38,7 +38,6 @@ COLUMNS = (
 
 
 def logins_panel() -> rx.Component:
-    """The logins whose comments are commands."""
     link = plain_button(icon("link"), "Link login", on_click=State.add)
     text = "Link your login, and commands in comments, such as /runyard plan, run as you."
     about = "Comments of these accounts on pull requests are commands, with the rights of their member."
@@ -49,12 +48,8 @@ def logins_panel() -> rx.Component:
     )
 
 
-def _member(choice: rx.Var[MemberChoice]) -> rx.Component:
-    return rx.select.item(choice["name"], value=choice["id"])
-
-
 def _fields() -> list[rx.Component]:
-    members = choice("Member", rx.foreach(State.members, _member), name="member", default_value=ME)
+    members = choice("Member", offered(State.members), name="member", default_value=ME)
     who = "You prove your own with a comment. For others, check that the login is theirs: nobody else does."
     return [
         text_field("host", "Host", "github.com", State.errors, "Of the repositories' URLs.", class_name="ry-mono"),

@@ -65,7 +65,6 @@ def trigger_mark(status: rx.Var[str]) -> rx.Component:
 
 
 def delivery_mark(status: rx.Var[str]) -> rx.Component:
-    """The badge for the status of a message."""
     return _mark(status, DELIVERIES)
 
 
@@ -75,5 +74,4 @@ def connection_mark(status: rx.Var[str]) -> rx.Component:
 
 
 def verdict_mark(verdict: rx.Var[str]) -> rx.Component:
-    """The badge for the result of a repository's event."""
     return _mark(verdict, VERDICTS)

@@ -11,7 +11,7 @@ from app.ui.button import plain_button, small_button
 from app.ui.choice import choice
 from app.ui.elements import clock_seconds
 from app.ui.feedback import empty
-from app.ui.form.elements import Fields, check_field, problem_line, text_field
+from app.ui.form.elements import Fields, check_field, labelled, problem_line, text_field
 from app.ui.icons import icon
 from app.ui.panel import settings_panel
 from app.ui.resource import Act, Column, moment, mono, removal, resource_panel, row_menu, rows_table
@@ -116,7 +116,6 @@ def _browser() -> rx.Component:
 
 
 def notification_panels() -> list[rx.Component]:
-    """Rules, deliveries, and this browser."""
     add = admin_button("Create rule", "plus", State.add)
     about = "Which events go where. Addresses and secrets can be replaced, never read."
     text = rx.cond(
@@ -143,14 +142,9 @@ def _fields() -> list[rx.Component]:
     where = choice("Where", CHANNELS, value=State.channel, on_change=State.set_channel, disabled=~State.is_new)
     signs = "Write-only. Each message is signed with it."
     return [
+        labelled("Events", events, rx.cond(errors.contains("events"), problem_line("events", errors["events"]))),
         rx.el.div(
-            rx.el.span("Events", class_name="ry-lab"),
-            events,
-            rx.cond(errors.contains("events"), problem_line("events", errors["events"])),
-            class_name="ry-f",
-        ),
-        rx.el.div(
-            rx.el.div(rx.el.span("Where", class_name="ry-lab"), where, class_name="ry-f"),
+            labelled("Where", where),
             fields.text("path", "Group", "If empty, the whole organisation."),
             class_name="ry-two",
         ),
@@ -163,7 +157,6 @@ def _fields() -> list[rx.Component]:
 
 
 def notification_dialogs() -> list[rx.Component]:
-    """The sheet, and the question before a rule is removed."""
     title = rx.cond(State.is_new, "Create rule", "Edit rule")
     about = "Sends a message when something happens."
     gone = "It stops sending, and its address is deleted. The log of deliveries stays."

@@ -3,8 +3,8 @@
 import reflex as rx
 
 from app.triggers.state.triggers import TriggersState
-from app.ui.choice import choice
-from app.ui.form.elements import Fields, exact_input, field, problem_line
+from app.ui.choice import choice, segments
+from app.ui.form.elements import Fields, exact_input, field, labelled, problem_line
 from app.ui.resource import removal
 from app.ui.sheet import form_sheet
 
@@ -13,13 +13,8 @@ OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DES
 
 
 def _kinds() -> rx.Component:
-    kinds = (("Hourly", "hourly"), ("Daily", "daily"), ("Weekly", "weekly"), ("Cron", "cron"))
-    return rx.segmented_control.root(
-        *[rx.segmented_control.item(words, value=key) for words, key in kinds],
-        value=State.kind,
-        on_change=State.set_kind,
-        aria_label="When",
-    )
+    kinds = {"hourly": "Hourly", "daily": "Daily", "weekly": "Weekly", "cron": "Cron"}
+    return segments("When", kinds, value=State.kind, on_change=State.set_kind)
 
 
 def _times() -> rx.Component:
@@ -29,9 +24,7 @@ def _times() -> rx.Component:
         style={"list_style": "none"},
     )
     wrong = problem_line("times", State.wrong)
-    return rx.el.div(
-        rx.el.span("Next 5 runs", class_name="ry-lab"), rx.cond(State.wrong != "", wrong, times), class_name="ry-f"
-    )
+    return labelled("Next 5 runs", rx.cond(State.wrong != "", wrong, times))
 
 
 def _line(key: str, value: rx.Var[str], on_change: rx.event.EventType[str], *, is_mono: bool) -> rx.Component:
@@ -46,11 +39,11 @@ def _fields() -> list[rx.Component]:
     where = {"class_name": "ry-mono", "placeholder": "platform/network"}
     return [
         rx.el.div(
-            rx.el.div(rx.el.span("Operation", class_name="ry-lab"), operation, class_name="ry-f"),
+            labelled("Operation", operation),
             Fields(State).text("path", "Module or group", "If empty, all modules.", **where),
             class_name="ry-two",
         ),
-        rx.el.div(rx.el.span("When", class_name="ry-lab"), _kinds(), class_name="ry-f"),
+        labelled("When", _kinds()),
         rx.el.div(
             field("cron", "Cron", _line("cron", State.cron, State.set_cron, is_mono=True), errors, State.words),
             field("zone", "Time zone", _line("zone", State.zone, State.set_zone, is_mono=False), errors, follows),
@@ -61,7 +54,6 @@ def _fields() -> list[rx.Component]:
 
 
 def schedule_dialogs() -> list[rx.Component]:
-    """The sheet, and the question before one is removed."""
     title = rx.cond(State.is_new, "Create schedule", "Edit schedule")
     return [
         form_sheet(

@@ -111,7 +111,6 @@ def _none() -> rx.Component:
 
 
 def triggers_panel() -> rx.Component:
-    """All triggers of the organisation."""
     create = act_button(icon("plus"), "Create schedule", on_click=State.add(""))
     foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
     add = rx.cond(SessionState.can_operate, create)

@@ -7,7 +7,7 @@ from app.triggers.state.updates import UpdatesState
 from app.triggers.view.updates import DAYS
 from app.ui.button import plain_button
 from app.ui.elements import date
-from app.ui.form.elements import check_field, problem_line, text_field
+from app.ui.form.elements import check_field, labelled, problem_line, text_field
 from app.ui.panel import or_problem, settings_panel
 
 State = UpdatesState
@@ -42,11 +42,8 @@ def _window() -> rx.Component:
     ]
     wrong = problem_line("days", errors["days"])
     return rx.fragment(
-        rx.el.div(
-            rx.el.span("A window begins on", class_name="ry-lab"),
-            rx.el.div(*days, class_name="ry-row wrap"),
-            rx.cond(errors.contains("days"), wrong),
-            class_name="ry-f",
+        labelled(
+            "A window begins on", rx.el.div(*days, class_name="ry-row wrap"), rx.cond(errors.contains("days"), wrong)
         ),
         rx.el.div(
             text_field("begins_at", "From", State.begins_at, errors),
@@ -59,7 +56,6 @@ def _window() -> rx.Component:
 
 
 def updates_panel() -> rx.Component:
-    """The policy and its form."""
     modes = rx.el.div(
         *[_mode(*each) for each in MODES],
         role="radiogroup",

@@ -1,1 +1,0 @@
-"""The states of schedules, sets, notifications and the update policy."""

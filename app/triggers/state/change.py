@@ -38,14 +38,12 @@ class ChangeState(LivePage, rx.State):
 
     @rx.event
     async def plan_again(self) -> rx.event.EventSpec | None:
-        """Read the pull request and plan it again."""
         if "p_number" not in self._which:
             return None
         return await self._act("plan_pull_request", self._which, "Plan requested")
 
     @rx.event
     async def apply(self) -> rx.event.EventSpec | None:
-        """Apply what may be applied before the merge."""
         if "p_number" not in self._which:
             return None
         return await self._act("apply_pull_request", self._which, "Applying before the merge")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import ShownSecret
+from app.frame.session import ShownSecret, takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.models import BrowserSession
@@ -48,6 +48,9 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     shown_url: str = ""
     shown_steps: list[str] = []
 
+    set_provider = takes("provider", of=PROVIDERS)
+    set_poll = takes("poll", of=POLLS)
+
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
         self.replacing = self.shown_id = ""
@@ -76,7 +79,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     async def show_only(self, key: str) -> None:
-        """Show the deliveries of one repository, or of all."""
         self.only, self.before, self.unfolded = key if self._find(key) else EVERY, [], ""
         await self._again()
 
@@ -93,18 +95,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     def create_app(self) -> rx.event.EventSpec:
         """Lead the browser to GitHub, with the manifest of an app."""
         return rx.call_script("window.location.assign('/api/git/app')")
-
-    @rx.event
-    def set_provider(self, value: str) -> None:
-        """Choose the provider."""
-        if value in PROVIDERS:
-            self.provider = value
-
-    @rx.event
-    def set_poll(self, value: str) -> None:
-        """Choose how often it is read without a webhook."""
-        if value in POLLS:
-            self.poll = value
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
@@ -143,14 +133,12 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     def ask_replace(self, key: str) -> None:
-        """Ask before the secret of a webhook is replaced."""
         found = self._find(key)
         if found is not None:
             self.replacing, self.replacing_name = key, found["name"]
 
     @rx.event
     def keep_secret(self) -> None:
-        """Replace nothing."""
         self.replacing = self.replacing_name = ""
 
     @rx.event
@@ -172,7 +160,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     @rx.event
     async def poll_now(self, key: str) -> rx.event.EventSpec | None:
-        """Read a repository on a runner now."""
         if self._find(key) is None:
             return None
         job = await self._rpc("poll_repository", {"p_connection": key})

@@ -20,7 +20,6 @@ class GitLoginsState(Removing, OpenForm, rx.State):
     comment_login: str = ""
 
     def _close(self) -> None:
-        """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing, self.comment = False, "", ""
 
     async def _read(self) -> None:
@@ -41,7 +40,6 @@ class GitLoginsState(Removing, OpenForm, rx.State):
 
     @rx.event
     def add(self) -> None:
-        """Open an empty form."""
         self._draw_form()
 
     @rx.event
@@ -63,5 +61,4 @@ class GitLoginsState(Removing, OpenForm, rx.State):
 
     @rx.event
     def close_comment(self) -> None:
-        """Close the dialog with the comment."""
         self.comment = ""

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.errors import AppError, Refused
@@ -38,8 +39,6 @@ class BadAddress(AppError):
 
 
 class NotificationsState(Items, LogPages, rx.State):
-    """Two tables and a form."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
     EMPTY: ClassVar[RuleView] = NEW
     REMOVAL = Removal("remove_notification_rule", "p_rule", "Rule removed")
@@ -53,6 +52,8 @@ class NotificationsState(Items, LogPages, rx.State):
     channel: str = "webhook"
     events: list[str] = []
     is_browser_on: bool = False
+
+    set_channel = takes("channel", of=CHANNELS)
 
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
@@ -80,7 +81,6 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     def browser_turned(self, answer: str) -> rx.event.EventSpec | None:
-        """Show the result of turning them on or off."""
         if answer not in BROWSER_WORDS:
             return None
         self.is_browser_on = answer == "on"
@@ -90,7 +90,6 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     async def set_status(self, value: str) -> None:
-        """Show deliveries of one status."""
         self.status, self.before = value, []
         await self._again()
 
@@ -99,20 +98,12 @@ class NotificationsState(Items, LogPages, rx.State):
         self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
 
     @rx.event
-    def set_channel(self, value: str) -> None:
-        """Choose where it goes."""
-        if value in CHANNELS:
-            self.channel = value
-
-    @rx.event
     def set_event(self, key: str, is_on: bool) -> None:
-        """Choose an event, or not."""
         chosen = {*self.events, key} if is_on else {*self.events} - {key}
         self.events = [each for each in EVENTS if each in chosen]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Seal the address, and store the rule."""
         checked = check_form(form, self.channel, self.events, is_new=self.is_new)
         if self._is_refused(checked):
             return None
@@ -145,16 +136,13 @@ class NotificationsState(Items, LogPages, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable a rule."""
         args = {"p_rule": key, "p_spec": {"is_on": is_on}}
         return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Send a test; the log shows the result."""
         return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
 
     @rx.event
     async def again(self, key: str) -> rx.event.EventSpec | None:
-        """Send a message again."""
         return await self._act("redeliver", {"p_delivery": int(key)}, "Queued") if key.isdigit() else None

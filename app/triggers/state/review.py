@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
+from app.frame.session import say_error, takes
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.live_queries import LiveQuery, live_query
@@ -24,6 +24,8 @@ class ReviewState(LivePage, rx.State):
     is_busy: bool = False
     _set_id: str = ""
     _is_shown: bool = False
+
+    ask = takes("is_asking", bool)
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._set_id = str(self.router.url.query_parameters.get("set", ""))[:50]
@@ -46,7 +48,6 @@ class ReviewState(LivePage, rx.State):
 
     @rx.event
     def choose(self, module: str, is_on: bool) -> None:
-        """Choose the job of a module, or no longer."""
         others = [each for each in self.chosen if each != module]
         self.chosen = [*others, module] if is_on and module in open_ids(self.review) else others
 
@@ -56,11 +57,6 @@ class ReviewState(LivePage, rx.State):
         step = [row["id"] for step in self.review["steps"] if step["label"] == label for row in step["rows"]]
         possible = [each for each in open_ids(self.review) if each in step]
         self.chosen = [each for each in self.chosen if each not in step] + (possible if is_on else [])
-
-    @rx.event
-    def ask(self, is_open: bool) -> None:
-        """Ask before the chosen ones are applied."""
-        self.is_asking = is_open
 
     @rx.event
     async def confirm(self) -> Any:

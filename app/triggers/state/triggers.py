@@ -6,10 +6,11 @@ from urllib.parse import urlencode
 import reflex as rx
 
 from app.frame.route import say_in_address
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LivePage
 from app.project.errors import AppError
-from app.project.live_queries import Held, LiveQuery, live_query
+from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import EVERYTHING, Changed, OrgStore
 from app.triggers.view import triggers
@@ -46,6 +47,8 @@ class TriggersState(Items, rx.State):
     times: list[str] = []
     wrong: str = ""
 
+    set_operation = takes("operation")
+
     def _query(self) -> LiveQuery:
         filters = {} if self.only == "any" else {"kind": [self.only]}
         page: dict[str, Any] = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
@@ -65,7 +68,7 @@ class TriggersState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
         if held is not None:
-            self._assign("rows", held.make("rows", _rows))
+            self._assign("rows", held.each("rows", triggers.build_view))
             self._assign("total", int(held.answer["total"]))
 
     async def _again(self, changed: Changed = EVERYTHING) -> None:
@@ -87,7 +90,6 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def choose_only(self, value: str | list[str]) -> rx.event.EventSpec:
-        """Show triggers of one kind."""
         self.only, self.page_number = value if isinstance(value, str) and value in triggers.KINDS else "any", 0
         return await self._turn()
 
@@ -99,7 +101,6 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def turn_page(self, step: int) -> rx.event.EventSpec:
-        """Turn to other triggers."""
         last = max(0, (self.total - 1) // PAGE_SIZE)
         self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
         return await self._turn()
@@ -122,20 +123,13 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def add(self, path: str = "") -> None:
-        """Open an empty form, for a path where one is named."""
         await self._open_form({**EMPTY, "path": path}, is_new=True)
 
     @rx.event
     async def edit(self, key: str) -> None:
-        """Open the form of a schedule."""
         found = self._find(key)
         if found is not None and found["kind"] == "schedule":
             await self._open_form(found, is_new=False)
-
-    @rx.event
-    def set_operation(self, value: str) -> None:
-        """Choose what it does."""
-        self.operation = value
 
     @rx.event
     async def set_kind(self, value: str | list[str]) -> None:
@@ -153,13 +147,11 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def set_zone(self, text: str) -> None:
-        """Read the times in another zone."""
         self.zone = text[:100]
         await self._preview()
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take it."""
         whole = {**form, "type": self.operation, "cron": self.cron, "zone": self.zone}
         checked = check_form(whole)
         if self._is_refused(checked):
@@ -174,14 +166,8 @@ class TriggersState(Items, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Enable or disable a schedule."""
         return await self._act("update_schedule", {"p_schedule": key, "p_spec": {"is_on": is_on}}, "")
 
     @rx.event
     async def run_now(self, key: str) -> rx.event.EventSpec | None:
-        """Run a schedule now."""
         return await self._act("run_schedule", {"p_schedule": key}, "Started")
-
-
-def _rows(held: Held) -> list[TriggerView]:
-    return [triggers.build_view(row) for row in held.rows()]

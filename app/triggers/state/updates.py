@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.page import LivePage
 from app.project.store import Changed, OrgStore
 from app.triggers.view.releases import ReleaseRow, build_rows
@@ -11,8 +12,6 @@ from app.triggers.view.updates import DAYS, check_form, hint_of
 
 
 class UpdatesState(LivePage, rx.State):
-    """The versions, the policy, and the form that changes it."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"update_policies", "rollouts", "worker_releases", "facets"})
 
     rows: list[ReleaseRow] = []
@@ -25,6 +24,8 @@ class UpdatesState(LivePage, rx.State):
     next_window: str = ""
     errors: dict[str, str] = {}
     revision: int = 0
+
+    set_mode = takes("mode", of=("OFF", "WINDOW", "NOW"))
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         self._assign("rows", build_rows(store))
@@ -39,20 +40,12 @@ class UpdatesState(LivePage, rx.State):
         self.revision += 1
 
     @rx.event
-    def set_mode(self, value: str) -> None:
-        """Choose when."""
-        if value in ("OFF", "WINDOW", "NOW"):
-            self.mode = value
-
-    @rx.event
     def set_day(self, day: str, is_on: bool) -> None:
-        """Choose a day on which a window begins."""
         chosen = {*self.days, day} if is_on else {*self.days} - {day}
         self.days = [each for each in DAYS if each in chosen]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database take it."""
         checked = check_form(form, self.mode, self.days)
         self.errors = checked.errors
         if checked.errors:

@@ -8,7 +8,7 @@ from typing import Any
 import reflex as rx
 import structlog
 
-from app.frame.session import AppState
+from app.frame.session import AppState, takes
 from app.project.errors import AppError, SignedOut
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
@@ -20,14 +20,14 @@ log = structlog.get_logger(__name__)
 
 
 class WorkState(AppState, rx.State):
-    """The sets and schedules of one path."""
-
     path: str = ""
     sets: list[SetView] = []
     schedules: list[ScheduleView] = []
     is_running: bool = False
     asking: str = ""
     typed: str = ""
+
+    set_typed = takes("typed", most=500)
 
     async def _open(self, path: str) -> None:
         """Read the panels of the path that the page shows now; no question about another one stays open."""
@@ -89,22 +89,14 @@ class WorkState(AppState, rx.State):
 
     @rx.event
     def ask(self, kind: str) -> None:
-        """Ask before all modules are applied or destroyed."""
         self.asking, self.typed = kind if kind in ("APPLY", "DESTROY") else "", ""
 
     @rx.event
-    def set_typed(self, text: str) -> None:
-        """Take what is typed to confirm a destroy."""
-        self.typed = text[:500]
-
-    @rx.event
     async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:
-        """Cancel what waits of a set."""
         return await self._change("cancel_set", {"p_set": key})
 
     @rx.event
     async def retry(self, key: str) -> list[Any] | rx.event.EventSpec | None:
-        """Retry what failed of a set."""
         return await self._change("retry_set", {"p_set": key})
 
     async def _change(self, name: str, args: dict[str, Any]) -> list[Any] | rx.event.EventSpec | None:

@@ -1,1 +1,0 @@
-"""Rows as the pages of triggers show them."""

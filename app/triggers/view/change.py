@@ -1,12 +1,10 @@
 """One change: what a commit or a pull request led to."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 PROVIDERS = {"github": "GitHub", "gitlab": "GitLab", "gitea": "Gitea"}
 MODES = {
     "after_merge": "After the merge. The merge commit is planned; if it changes the same as reviewed here, the review counts.",
@@ -17,8 +15,6 @@ MODES = {
 
 
 class ChangedModule(TypedDict):
-    """A module of the change."""
-
     path: str
     result: str
     state: str
@@ -30,8 +26,6 @@ class ChangedModule(TypedDict):
 
 
 class ChangeEvent(TypedDict):
-    """An event or a report of the change."""
-
     key: str
     at: str
     words: str
@@ -39,8 +33,6 @@ class ChangeEvent(TypedDict):
 
 
 class ChangeView(TypedDict):
-    """The content of a change's page."""
-
     title: str
     state: str
     description: str
@@ -106,7 +98,6 @@ def _acts(rows: list[Row], *, is_open: bool, is_fork: bool) -> dict[str, Any]:
 
 
 def reviewable(answer: Row) -> list[int]:
-    """Return the plans of a pull request that have something to review."""
     return [int(row["job_id"]) for row in answer.get("rows") or [] if _is_planned(row)]
 
 

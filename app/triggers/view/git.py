@@ -3,15 +3,13 @@
 import base64
 import re
 import secrets
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 PROVIDERS = {
     "github": "GitHub",
     "gitlab": "GitLab",
@@ -58,8 +56,6 @@ EVENTS = {
 
 
 class ConnectionView(TypedDict):
-    """A repository as the table shows it."""
-
     id: str
     name: str
     provider: str
@@ -85,8 +81,6 @@ class ModuleVerdict(TypedDict):
 
 
 class DeliveryView(TypedDict):
-    """A delivery as the log shows it."""
-
     id: str
     at: str
     event: str
@@ -105,7 +99,6 @@ class DeliveryView(TypedDict):
 
 
 def build_connection(row: Row) -> ConnectionView:
-    """Read a connection."""
     provider, poll = str(row.get("provider") or "github"), str(row.get("poll_seconds", 300))
     status, why = connection_status(row)
     return read(
@@ -155,7 +148,6 @@ def connection_status(row: Row) -> tuple[str, str]:
 
 
 def build_delivery(row: Row) -> DeliveryView:
-    """Read a delivery."""
     pull, ref = row.get("pull_request"), str(row.get("ref") or "")
     repository = str(row.get("repository") or "")
     return read(

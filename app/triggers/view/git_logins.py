@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-Row = Mapping[str, Any]
+from app.ui.reader import Row
+
 ME = "me"
 
 
@@ -20,8 +21,6 @@ class LoginView(TypedDict):
 
 
 class MemberChoice(TypedDict):
-    """A member to link a login to."""
-
     id: str
     name: str
 

@@ -1,12 +1,10 @@
 """Notification rules and deliveries: rows, words and the form."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 EVENTS = {
     "job.awaiting_approval": "Approval requested",
     "job.failed": "Job failed",
@@ -23,8 +21,6 @@ MIN_SECRET = 8
 
 
 class RuleView(TypedDict):
-    """A rule as the table shows it."""
-
     id: str
     name: str
     events: str
@@ -39,8 +35,6 @@ class RuleView(TypedDict):
 
 
 class DeliveryView(TypedDict):
-    """A delivery as the log shows it."""
-
     id: str
     at: str
     title: str
@@ -51,7 +45,6 @@ class DeliveryView(TypedDict):
 
 
 def build_rule(row: Row) -> RuleView:
-    """Read a rule's row."""
     channel, keys = row.get("channel") or "webhook", row.get("events") or []
     words = CHANNELS.get(channel, channel)
     return read(

@@ -10,8 +10,6 @@ from app.ui.reader import read
 
 
 class ReleaseRow(TypedDict):
-    """One version."""
-
     version: str
     first_line: str
     runners: int

@@ -1,20 +1,16 @@
 """The jobs of a set by the steps of their order: what each plan changes, and what can be decided."""
 
-from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from app.triggers.view.sets import TITLES
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 DECISIONS = {"apply": "Can be applied", "approve": "Waits for approval"}
 PREVIEW = "Preview with planned values. It is planned again after they are applied, and is never applied itself."
 
 
 class ReviewRow(TypedDict):
-    """One module of the set."""
-
     id: str
     path: str
     number: str
@@ -35,8 +31,6 @@ class StepView(TypedDict):
 
 
 class ReviewView(TypedDict):
-    """Everything that the page shows."""
-
     title: str
     line: str
     path: str
@@ -48,7 +42,6 @@ NOTHING: ReviewView = {"title": "", "line": "", "path": "", "is_plan": True, "st
 
 
 def build(answer: Row) -> ReviewView:
-    """Read the answer of set_review."""
     rows = answer.get("rows") or []
     steps = [(step, [_row(row) for row in found]) for step, found in groupby(rows, key=lambda row: int(row["step"]))]
     return {

@@ -1,20 +1,16 @@
 """Schedules: the row of a table, and the form."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
 # The choices that the segmented control offers before somebody writes cron themselves.
 KINDS = {"hourly": "0 * * * *", "daily": "0 2 * * *", "weekly": "0 6 * * 1"}
 
 
 class ScheduleView(TypedDict):
-    """A schedule as tables and lists show it."""
-
     id: str
     name: str
     type: str
@@ -32,7 +28,6 @@ class ScheduleView(TypedDict):
 
 
 def build_view(row: Row) -> ScheduleView:
-    """Read a schedule's row."""
     path = str(row.get("path") or "")
     run = row.get("last_run") or {}
     is_on = row.get("is_on", True)

@@ -1,11 +1,9 @@
 """A set of jobs as one thing: its line, its bar, and what failed."""
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.ui.reader import read
+from app.ui.reader import Row, read
 
-Row = Mapping[str, Any]
 TITLES = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy"}
 MINUTE = 60
 COLOURS = {
@@ -34,8 +32,6 @@ class KeyView(TypedDict):
 
 
 class SetView(TypedDict):
-    """A set of jobs."""
-
     id: str
     title: str
     line: str
@@ -99,7 +95,6 @@ def _key(row: Row, name: str, color: str) -> KeyView:
 
 
 def left_words(seconds: Any) -> str:
-    """Describe about how long the rest takes."""
     if seconds is None:
         return ""
     whole = int(float(seconds))
@@ -130,9 +125,5 @@ def _foot(row: Row) -> str:
 
 def _failure(one: Row) -> FailureView:
     job = str(one.get("job_number") or "")
-    return {
-        "job": f"#{job}" if job else "–",
-        "href": f"/dashboard/jobs/{job}" if job else "",
-        "path": str(one.get("module_path") or ""),
-        "message": str(one.get("message") or ""),
-    }
+    href = f"/dashboard/jobs/{job}" if job else ""
+    return read(FailureView, one, job=f"#{job}" if job else "–", href=href, path=one.get("module_path"))

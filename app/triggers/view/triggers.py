@@ -1,15 +1,13 @@
 """Triggers: pushes, pull requests and schedules as rows of one table."""
 
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from app.triggers.view.git import change_href
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 KINDS = {"any": "All", "push": "Pushes", "pull_request": "Pull requests", "schedule": "Schedules"}
 APPLY_MODES = {
     "after_merge": "After the merge",
@@ -37,7 +35,6 @@ class TriggerView(ScheduleView):
 
 
 def build_view(row: Row) -> TriggerView:
-    """Read a row of list_triggers."""
     return _schedule(row) if row.get("kind") == "schedule" else _git(row)
 
 
@@ -49,50 +46,46 @@ def watched_folders(row: Row) -> list[str]:
 
 def _schedule(row: Row) -> TriggerView:
     view, run = build_schedule(row), row.get("last_run") or {}
-    return {
-        **view,
-        **_job(row),  # type: ignore[typeddict-item]
-        "kind": "schedule",
-        "href": _module(view["path"]),
-        "applies": "",
-        "detail": f"{view['zone']}, " + (f"next {view['next']}" if view["is_on"] else "off"),
-        "problem": "" if view["is_on"] else view["reason"],
-        "last_note": view["last_note"] or ("" if run else "Not run yet"),
-        "at": str(run.get("created_at") or ""),
-        "event": "" if row.get("job_number") or not run else count(int(run.get("total") or 0), "module"),
-        "event_href": "",
-        "why_href": "",
-    }
+    return read(
+        TriggerView,
+        {**view, **_job(row)},
+        kind="schedule",
+        href=_module(view["path"]),
+        detail=f"{view['zone']}, " + (f"next {view['next']}" if view["is_on"] else "off"),
+        problem="" if view["is_on"] else view["reason"],
+        last_note=view["last_note"] or ("" if run else "Not run yet"),
+        at=run.get("created_at"),
+        event="" if row.get("job_number") or not run else count(int(run.get("total") or 0), "module"),
+    )
 
 
 def _git(row: Row) -> TriggerView:
     kind, last = str(row.get("kind")), row.get("last") or {}
-    view, branch = build_schedule({}), row.get("branch") or "the default branch"
+    branch = row.get("branch") or "the default branch"
     error = f"The repository cannot be read: {row['error']}" if row.get("error") else str(row.get("problem") or "")
     path = str(row.get("path") or "")
-    return {
-        **view,
-        **_job(last),  # type: ignore[typeddict-item]
-        "id": str(row.get("id") or ""),
-        "kind": kind,
-        "type": "PLAN",
-        "name": f"{kind} {row.get('path')}",
-        "path": path,
-        "where": path,
-        "href": _module(path),
-        "is_on": bool(row.get("is_on", True)),
-        "words": f"Push to {branch}" if kind == "push" else f"Pull request into {branch}",
-        "detail": f"{row.get('repository')}: {', '.join(watched_folders(row))}",
-        "problem": error,
-        "applies": f"Applied: {APPLY_MODES.get(str(row.get('apply')), '').lower()}",
-        "next": "",
-        "last": _verdict(last),
-        "last_note": _why(last),
-        "at": str(last.get("received_at") or ""),
-        "event": _event(last),
-        "event_href": change_href({**last, "jobs": [last["job_number"]] if last.get("job_number") else []}),
-        "why_href": f"/dashboard/settings/git?delivery={last['id']}" if last else "",
-    }
+    return read(
+        TriggerView,
+        {**build_schedule({}), **_job(last)},
+        id=row.get("id"),
+        kind=kind,
+        type="PLAN",
+        name=f"{kind} {row.get('path')}",
+        path=path,
+        where=path,
+        href=_module(path),
+        is_on=row.get("is_on", True),
+        words=f"Push to {branch}" if kind == "push" else f"Pull request into {branch}",
+        detail=f"{row.get('repository')}: {', '.join(watched_folders(row))}",
+        problem=error,
+        applies=f"Applied: {APPLY_MODES.get(str(row.get('apply')), '').lower()}",
+        last=_verdict(last),
+        last_note=_why(last),
+        at=last.get("received_at"),
+        event=_event(last),
+        event_href=change_href({**last, "jobs": [last["job_number"]] if last.get("job_number") else []}),
+        why_href=f"/dashboard/settings/git?delivery={last['id']}" if last else "",
+    )
 
 
 def _module(path: str) -> str:

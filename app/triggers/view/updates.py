@@ -1,12 +1,10 @@
 """The update policy in words, and its form."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from app.ui.form.spec import Checked, texts
+from app.ui.reader import Row
 
-Row = Mapping[str, Any]
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -22,7 +20,6 @@ def hint_of(row: Row) -> str:
 
 
 def check_form(raw: object, mode: str, days: list[str]) -> Checked:
-    """Check the policy's form."""
     form, checked = texts(raw), Checked()
     checked.spec = {"mode": mode}
     if mode != "WINDOW":

@@ -18,6 +18,11 @@ def problem_line(key: Any, words: Any) -> rx.Component:
     )
 
 
+def labelled(label: Any, *inside: Any) -> rx.Component:
+    """A part of a form whose label belongs to no single input."""
+    return rx.el.div(rx.el.span(label, class_name="ry-lab"), *inside, class_name="ry-f")
+
+
 def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = "") -> rx.Component:
     """A field with its hint, or with what is wrong."""
     problem = problem_line(key, errors[key])

@@ -117,7 +117,6 @@ def _add() -> rx.Component:
 
 
 def variables_panel() -> rx.Component:
-    """The variables of the path that is shown."""
     text = "Set one here, or on a group above: every module below inherits it."
     none = empty("variable", "No variables", text)
     mark = {"mark": lambda row: {"data-row": row["name"]}}
@@ -184,7 +183,6 @@ def _fields() -> list[rx.Component]:
 
 
 def variable_dialogs() -> list[rx.Component]:
-    """The form, and the question before a variable is removed."""
     where = rx.cond(State.path == "", "Of the whole organisation.", "Of " + State.path + ".")
     return [
         form_dialog(State, "variable", where, _fields()),

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -44,6 +45,9 @@ class VariablesState(Items, rx.State):
     users: UsersView = NOBODY
     users_of: str = ""
 
+    set_kind = takes("kind", of=KINDS)
+    set_enforced = takes("is_enforced", bool)
+
     async def _prepare(self, session: BrowserSession) -> None:
         """Read the path from the address."""
         await super()._prepare(session)
@@ -78,17 +82,6 @@ class VariablesState(Items, rx.State):
         self.is_sealed, self.is_reference = chosen["is_sealed"], chosen["is_reference"]
 
     @rx.event
-    def set_kind(self, value: str) -> None:
-        """Choose what becomes of it."""
-        if value in KINDS:
-            self.kind = value
-
-    @rx.event
-    def set_enforced(self, value: bool) -> None:
-        """Choose whether it wins over paths below."""
-        self.is_enforced = value
-
-    @rx.event
     def set_sealed(self, value: bool) -> None:
         """Choose whether the browser seals the value; a secret does not become plain again."""
         self.is_sealed = bool(self.public_key) and (value or self.chosen["is_sealed"])
@@ -96,13 +89,11 @@ class VariablesState(Items, rx.State):
 
     @rx.event
     def set_reference(self, value: bool) -> None:
-        """Choose whether the value is an address that the runner reads."""
         self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
         self.is_sealed = self.is_sealed and not self.is_reference
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Check the form and let the database set the variable."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
         if self.is_sealed:
@@ -130,5 +121,4 @@ class VariablesState(Items, rx.State):
 
     @rx.event
     def close_users(self) -> None:
-        """Close what `show_users` opened."""
         self.users_of = ""

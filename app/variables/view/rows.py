@@ -1,15 +1,13 @@
 """Variables in words: the value, where it comes from, what it hides; and the form that sets one."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.ui.form import fields
 from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.reader import Row, read
 from app.ui.words import count
 
-Row = Mapping[str, Any]
 KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment", "file": "File"}
 # A longer value is shown by its beginning.
 MOST_SHOWN = 120
@@ -53,7 +51,6 @@ MOST_NAMED = 20
 
 
 def build_users(row: Row) -> UsersView:
-    """Put the answer of list_variable_users into words."""
     people = [f"{each['email']} ({each['role']})" for each in row["members"]]
     return {
         "modules": _named(row["modules"]),
@@ -68,12 +65,10 @@ def _named(names: list[str]) -> str:
 
 
 def build_rows(rows: list[Row], path: str) -> list[VariableView]:
-    """Put the answer of preview_variables into words."""
     return [build_row(row, path) for row in rows]
 
 
 def build_row(row: Row, path: str) -> VariableView:
-    """Put one variable into words."""
     kind = "hcl" if row.get("is_hcl") else str(row["kind"])
     hidden = [f"{shown_value(each)} from {_place(each)}" for each in row.get("hides") or ()]
     use = row.get("last_use") or {}

@@ -1,5 +1,6 @@
 """Rows of the database as the types that pages show."""
 
+from dataclasses import dataclass
 from typing import TypedDict
 
 from app.ui.reader import read
@@ -27,3 +28,16 @@ def test_made_fields_win_over_the_row_and_are_read_alike() -> None:
     row = {"name": "old", "number": 1}
     assert read(Seen, row, name="new", number=None)["name"] == "new"
     assert read(Seen, row, name="new", number=None)["number"] == 0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A view that is an object."""
+
+    name: str = ""
+    parts: tuple[str, ...] = ()
+
+
+def test_an_object_is_read_like_a_dict() -> None:
+    assert read(Kept, {"name": 7, "parts": ["a"], "secret": "x"}) == Kept("7", ("a",))
+    assert read(Kept, {}) == Kept()

@@ -7,7 +7,6 @@ create table private.service_account_secrets (
   hash text not null check (private.is_bcrypt_hash(hash)),
   created_at timestamptz not null default now()
 );
-alter table private.service_account_secrets enable row level security;
 comment on table private.service_account_secrets is 'Hashes of service accounts'' client secrets.';
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
 
@@ -19,9 +18,7 @@ declare
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
-  if v_account.id is null then
-    perform private.fail('RY404', 'There is no such service account.');
-  end if;
+  perform private.fail('RY404', 'There is no such service account.') where v_account.id is null;
   perform private.need('account.manage', v_account.org_id);
   perform private.need_verbs_of(v_account.org_id, v_account.role::pg_catalog.text, array(
     select b from private.bindings_of(v_account.org_id, p_account) as b));
@@ -38,10 +35,9 @@ begin
   update public.service_accounts set has_secret = true, secret_hint = right(p_hint, 4),
     credential_version = credential_version + 1
   where id = p_account;
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
-      'Generate the secret where you show it; send only its hash.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
+    'Generate the secret where you show it; send only its hash.');
 end;
 $$;
 
@@ -49,37 +45,32 @@ $$;
 create function private.check_account_role(p_role text, p_path text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_role is not null and p_role not in ('viewer', 'operator', 'admin') then
-    perform private.fail('RY422', 'A service account may be viewer, operator or admin.',
-      'Owners are people: somebody must answer for the organisation.');
-  end if;
-  if p_role is not null and coalesce(p_path, '') <> '' then
-    perform private.fail('RY422', 'A service account with a role serves the whole organisation.',
-      'Leave its path empty, or its role; make two accounts where you need both.');
-  end if;
+  perform private.fail('RY422', 'A service account may be viewer, operator or admin.',
+    'Owners are people: somebody must answer for the organisation.')
+  where p_role is not null and p_role not in ('viewer', 'operator', 'admin');
+  perform private.fail('RY422', 'A service account with a role serves the whole organisation.',
+    'Leave its path empty, or its role; make two accounts where you need both.')
+  where p_role is not null and coalesce(p_path, '') <> '';
 end;
 $$;
 
 create function private.create_service_account(
   p_org uuid, p_spec jsonb, p_secret_hash text default null, p_secret_hint text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
   perform private.need('account.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
-  if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
-    perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
-      'Name the OIDC issuer and audience, or make a secret.');
-  end if;
+  perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
+    'Name the OIDC issuer and audience, or make a secret.')
+  where coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null;
   perform private.check_account_role(p_spec ->> 'role', p_spec ->> 'path');
   perform private.need_verbs_of(p_org, p_spec ->> 'role');
-  if coalesce(p_spec ->> 'path',
-    '') <> '' and not exists (select from public.groups where org_id = p_org and path = p_spec ->> 'path') then
-    perform private.fail('RY404', format('There is no group "%s".', p_spec ->> 'path'),
-      'Create it first, or leave the path empty for the whole organisation.');
-  end if;
+  perform private.fail('RY404', format('There is no group "%s".', p_spec ->> 'path'),
+    'Create it first, or leave the path empty for the whole organisation.')
+  where coalesce(p_spec ->> 'path', '') <> ''
+    and not exists (select from public.groups where org_id = p_org and path = p_spec ->> 'path');
   insert into public.service_accounts (org_id, name, path, description, trusts, role, created_by)
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''),
     coalesce(p_spec -> 'trusts', '[]'), (p_spec ->> 'role')::public.member_role,
@@ -88,8 +79,7 @@ begin
     perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
   end if;
   perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text,
-    v_account.name,
-    jsonb_build_object('role', v_account.role));
+    v_account.name, jsonb_build_object('role', v_account.role));
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
 exception
   when unique_violation then
@@ -103,7 +93,6 @@ end;
 $$;
 comment on function private.create_service_account is
   'Makes a service account {name, path, description, trusts, role}, with a secret (bcrypt hash) or without. Admins.';
-grant execute on function private.create_service_account to authenticated;
 
 -- Ends the sessions that were opened with a service account.
 create function private.end_account_sessions(p_account uuid, p_reason text) returns void
@@ -131,8 +120,7 @@ begin
   perform private.need_verbs_of(v_old.org_id, p_spec ->> 'role');
   v_account := jsonb_populate_record(v_old, p_spec);
   update public.service_accounts set name = trim(v_account.name), description = v_account.description,
-    trusts = v_account.trusts,
-    role = v_account.role, is_disabled = v_account.is_disabled,
+    trusts = v_account.trusts, role = v_account.role, is_disabled = v_account.is_disabled,
     credential_version = credential_version + case when v_account.trusts <> v_old.trusts then 1 else 0 end
   where id = p_account returning * into v_account;
   if v_account.is_disabled then
@@ -144,8 +132,7 @@ begin
     select o.id from public.workers as o where o.service_account_id = p_account
       and o.removed_at is null order by o.id) as w;
   perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text,
-    v_account.name,
-    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_account))));
+    v_account.name, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_account))));
   return to_jsonb(v_account);
 exception
   when unique_violation then
@@ -159,12 +146,9 @@ end;
 $$;
 comment on function private.update_service_account is
   'Changes the fields of a service account that are named; disabling ends its sessions at once. Admins.';
-grant execute on function private.update_service_account to authenticated;
 
-create function private.rotate_service_account_secret(
-  p_account uuid, p_secret_hash text, p_secret_hint text
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.rotate_service_account_secret(p_account uuid, p_secret_hash text, p_secret_hint text)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts := private.my_account(p_account);
 begin
@@ -178,7 +162,6 @@ $$;
 comment on function private.rotate_service_account_secret is
   'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. '
   'Admins.';
-grant execute on function private.rotate_service_account_secret to authenticated;
 
 create function private.remove_service_account(p_account uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -198,7 +181,6 @@ begin
 end;
 $$;
 comment on function private.remove_service_account is 'Removes a service account that no runner uses. Admins.';
-grant execute on function private.remove_service_account to authenticated;
 
 create function private.service_account_for(p_client_id text) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -211,7 +193,6 @@ $$;
 comment on function private.service_account_for is
   'What an edge function needs to verify a service account: its trust and its secret''s hash; null when there is '
   'none. Edge functions only.';
-grant execute on function private.service_account_for to service_role;
 
 create function private.use_service_account(p_account uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -231,4 +212,3 @@ $$;
 comment on function private.use_service_account is
   'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
   'functions only.';
-grant execute on function private.use_service_account to service_role;

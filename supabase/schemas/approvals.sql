@@ -29,28 +29,18 @@ create table public.approvals (
   unique (job_id, user_id)
 );
 create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
-alter table public.approvals enable row level security;
-grant select on public.approvals to authenticated, service_role;
-create policy "Members see their organisation's approvals" on public.approvals
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.provision_jobs as j where j.id = approvals.job_id));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.signed_in is
   'How they had signed in: {through, level, methods, provider}; null where it was not noted yet.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
-create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
 
 -- Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state's
 -- lock.
-create function private.count_approval(
-  p_job bigint, p_is_override boolean, p_label text, p_comment text
-) returns public.provision_jobs
-language plpgsql set search_path = '' as $$
+create function private.count_approval(p_job bigint, p_is_override boolean, p_label text, p_comment text)
+returns public.provision_jobs language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin

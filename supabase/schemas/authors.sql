@@ -11,7 +11,6 @@ create table private.git_authors (
   primary key (connection_id, change, identity)
 );
 create index git_authors_seen_at_idx on private.git_authors (seen_at);
-alter table private.git_authors enable row level security;
 comment on table private.git_authors is 'People of changes, each written once. Kept for 400 days.';
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
@@ -103,9 +102,7 @@ declare
     and (c.repository = v_repository or c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid));
   v_host pg_catalog.text := split_part(v_repository, '/', 1);
 begin
-  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then
-    return;
-  end if;
+  if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then return; end if;
   return query select m.user_id from private.changes_of(p_job, v_connections) as c
   join private.git_authors as a on a.connection_id = any (v_connections) and a.change = c
   join public.memberships as m on m.org_id = p_job.org_id

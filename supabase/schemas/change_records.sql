@@ -22,7 +22,6 @@ create table private.change_records (
 );
 create index change_records_org_id_idx on private.change_records (org_id);
 create index change_records_unsigned_idx on private.change_records (sign_at) where signature is null;
-alter table private.change_records enable row level security;
 comment on table private.change_records is
   'What each change of a module''s state was, and what led to it. Append only: a signature is added once.';
 comment on column private.change_records.module_id is
@@ -125,8 +124,7 @@ $$;
 -- The statement about a job's change of a module, after the record with this digest.
 create function private.record_statement(
   p_job public.provision_jobs, p_module public.modules, p_sequence integer, p_previous text
-) returns jsonb
-language plpgsql stable set search_path = '' as $$
+) returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return (select jsonb_build_object('_type', 'https://in-toto.io/Statement/v1', 'subject',
     private.record_subjects(p_job, p_module), 'predicateType', 'https://slsa.dev/provenance/v1', 'predicate',
@@ -165,9 +163,7 @@ declare
   v_statement pg_catalog.text;
 begin
   select * into v_module from public.modules where id = p_module;
-  if v_module.id is null or p_job.worker_id is null then
-    return;
-  end if;
+  if v_module.id is null or p_job.worker_id is null then return; end if;
   select r.sequence, r.sha256 into v_sequence, v_previous from private.change_records as r
   where r.module_id = p_module order by r.sequence desc limit 1;
   v_sequence := coalesce(v_sequence, 0) + 1;
@@ -186,16 +182,13 @@ language sql stable security definer set search_path = '' as $$
   select exists (select from private.change_records as r where r.signature is null and r.sign_at <= now())
 $$;
 comment on function private.has_unsigned_records is 'Whether a record waits to be signed. Service key only.';
-grant execute on function private.has_unsigned_records to service_role;
 
 create function private.lease_records(p_limit integer default 50) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_taken pg_catalog.jsonb;
 begin
-  if coalesce(p_limit, 0) not between 1 and 100 then
-    perform private.fail('RY422', 'A signer takes 1 to 100 records.');
-  end if;
+  perform private.fail('RY422', 'A signer takes 1 to 100 records.') where coalesce(p_limit, 0) not between 1 and 100;
   with mine as (
     select r.id from private.change_records as r where r.signature is null and r.sign_at <= now()
     order by r.id limit p_limit for update skip locked
@@ -209,22 +202,19 @@ end;
 $$;
 comment on function private.lease_records is
   'Takes records that wait for a signature, for a minute: the signer that dies loses none. Service key only.';
-grant execute on function private.lease_records to service_role;
 
 create function private.sign_record(p_record bigint, p_key text, p_signature text) returns boolean
 language plpgsql security definer set search_path = '' as $$
 begin
-  if coalesce(p_key, '') !~ '^[A-Za-z0-9_-]{1,200}$' or length(p_signature) not between 340 and 2000
-    or coalesce(p_signature, '') !~ '^[A-Za-z0-9+/]+={0,2}$' then
-    perform private.fail('RY422', 'A signature comes with the id of its key, in base64.');
-  end if;
+  perform private.fail('RY422', 'A signature comes with the id of its key, in base64.')
+  where coalesce(p_key, '') !~ '^[A-Za-z0-9_-]{1,200}$' or length(p_signature) not between 340 and 2000
+    or coalesce(p_signature, '') !~ '^[A-Za-z0-9+/]+={0,2}$';
   update private.change_records set key_id = p_key, signature = p_signature, signed_at = now()
   where id = p_record and signature is null;
   return found;
 end;
 $$;
 comment on function private.sign_record is 'Adds a record''s signature, once. Service key only.';
-grant execute on function private.sign_record to service_role;
 
 -- ## reading
 
@@ -239,15 +229,12 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses somebody who may not read the jobs of a module, also of one that was removed.
-create function private.need_records_of(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.need_records_of(p_module uuid) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
 begin
   select * into v_module from public.modules as m where m.id = p_module and private.may_see(m.org_id, m.path);
-  if v_module.id is null then
-    perform private.fail('RY404', 'There is no such module.');
-  end if;
+  perform private.fail('RY404', 'There is no such module.') where v_module.id is null;
   perform private.need('job.read', v_module.org_id, v_module.path);
 end;
 $$;
@@ -263,7 +250,6 @@ end;
 $$;
 comment on function private.list_change_records is
   'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';
-grant execute on function private.list_change_records to authenticated;
 
 create function private.change_record(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -274,17 +260,14 @@ begin
   select * into v_record from private.change_records as r where r.job_id = p_job
     and exists (select from public.modules as m where m.id = r.module_id and private.may_see(m.org_id, m.path))
   order by r.id limit 1;
-  if v_record.id is null then
-    perform private.fail('RY404', 'There is no record of this run.',
-      'Applies, destroys and changes of a state have one when they have ended.');
-  end if;
+  perform private.fail('RY404', 'There is no record of this run.',
+    'Applies, destroys and changes of a state have one when they have ended.') where v_record.id is null;
   perform private.need_records_of(v_record.module_id);
   return private.record_json(v_record);
 end;
 $$;
 comment on function private.change_record is
   'The signed record of a run''s change, also after the run itself was deleted. Members.';
-grant execute on function private.change_record to authenticated;
 
 -- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
 create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$

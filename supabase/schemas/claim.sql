@@ -174,10 +174,8 @@ end;
 $$;
 
 -- Takes up to so many jobs out of these lanes for the runner: a new attempt, a lease. The caller writes their records.
-create function private.take_jobs(
-  p_runner private.runner, p_request uuid, p_lanes integer[], p_count integer
-) returns bigint[]
-language plpgsql set search_path = '' as $$
+create function private.take_jobs(p_runner private.runner, p_request uuid, p_lanes integer[], p_count integer)
+returns bigint[] language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := private.pick_jobs(p_lanes, p_count);
 begin
@@ -249,7 +247,6 @@ end;
 $$;
 comment on function private.worker_claim is
   'Claims up to so many jobs. Repeating a request id gets the same answer, so that a lost reply strands no job.';
-grant execute on function private.worker_claim to worker;
 
 -- When the lease of an attempt ends: as long as it was given, or as the last heartbeat of its session holds. An
 -- instance without any has lost it in a crash of the server, and no lease ends within the grace after that.
@@ -287,4 +284,3 @@ $$;
 comment on function private.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how long its '
   'runner''s last heartbeat holds.';
-grant execute on function private.worker_job to worker, executor;

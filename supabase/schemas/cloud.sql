@@ -5,29 +5,39 @@
 
 -- ## jobs about runners
 
--- A job about a cloud-hosted runner, not yet written.
-create function private.lifecycle_job(
-  p_worker public.workers, p_type public.job_type, p_lifecycle jsonb
-) returns public.provision_jobs
-language plpgsql set search_path = '' as $$
+-- A job of the caller that asks nobody for approval, not yet written.
+create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
 declare
   v_job public.provision_jobs;
-  v_identity public.cloud_identities;
 begin
-  select * into v_identity from public.cloud_identities where id = p_worker.cloud_identity_id;
-  v_job.org_id := p_worker.org_id;
+  v_job.org_id := p_org;
   v_job.type := p_type;
-  v_job.target_worker_id := p_worker.id;
+  v_job.priority := p_priority;
   v_job.approvals_required := 0;
-  v_job.priority := 50;
-  v_job.max_attempts := 3;
   v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_worker.org_id);
+  v_job.created_by_label := private.caller_label(p_org);
+  return v_job;
+end;
+$$;
+
+-- A cloud identity as jobs are given it.
+create function private.identity_json(p_identity public.cloud_identities) returns jsonb
+language sql immutable set search_path = '' as $$
+  select to_jsonb(i) from (select p_identity.id, p_identity.provider, p_identity.account_id, p_identity.role_arn,
+    p_identity.external_id, p_identity.network) as i
+$$;
+
+-- A job about a cloud-hosted runner, not yet written.
+create function private.lifecycle_job(p_worker public.workers, p_type public.job_type, p_lifecycle jsonb)
+returns public.provision_jobs language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.new_job(p_worker.org_id, p_type, 50);
+begin
+  v_job.target_worker_id := p_worker.id;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
-    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
-    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id',
-      v_identity.account_id, 'role_arn', v_identity.role_arn,
-      'external_id', v_identity.external_id, 'network', v_identity.network),
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region, 'identity', (
+      select private.identity_json(i) from public.cloud_identities as i where i.id = p_worker.cloud_identity_id),
     'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
     'version', coalesce(private.latest_version(), 'latest'))
     || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
@@ -125,10 +135,8 @@ declare
   v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_job public.provision_jobs;
 begin
-  if v_worker.type <> 'cloud-hosted' then
-    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', v_worker.name, v_worker.type),
-      'Remove its record; what runs there is yours.');
-  end if;
+  perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', v_worker.name, v_worker.type),
+    'Remove its record; what runs there is yours.') where v_worker.type <> 'cloud-hosted';
   perform private.refuse_second_lifecycle_job(p_worker);
   v_job := private.add_job(private.lifecycle_job(v_worker, 'REMOVE_WORKER', null), 'Remove ' || v_worker.name);
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
@@ -141,7 +149,6 @@ end;
 $$;
 comment on function private.remove_cloud_worker is
   'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
-grant execute on function private.remove_cloud_worker to authenticated;
 
 -- ## what the job says about its target
 
@@ -154,17 +161,13 @@ begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
     where j.id = p_job;
-  if v_worker.id is null then
-    perform private.fail('RY422', 'This job is not about a runner.');
-  end if;
+  perform private.fail('RY422', 'This job is not about a runner.') where v_worker.id is null;
   return v_worker;
 end;
 $$;
 
-create function private.worker_target_token(
-  p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.worker_target_token(p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers := private.owned_target(p_job, p_attempt);
   v_token pg_catalog.uuid;
@@ -179,7 +182,6 @@ end;
 $$;
 comment on function private.worker_target_token is
   'A deploying job gives its target a token (hash only); one that was never used is replaced.';
-grant execute on function private.worker_target_token to worker, executor;
 
 -- The facts about a runner that a job for it needs.
 create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
@@ -207,11 +209,10 @@ begin
     perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
       'Send {"cloud": {"service_arn": "arn:…"}}.');
   end if;
-  if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
-    or p_patch ->> 'is_draining' not in ('true', 'false') then
-    perform private.fail('RY422', 'A field of the target has the wrong type.',
-      'desired_count is 0 to 1,000, is_scaled_to_zero and is_draining are true or false.');
-  end if;
+  perform private.fail('RY422', 'A field of the target has the wrong type.',
+    'desired_count is 0 to 1,000, is_scaled_to_zero and is_draining are true or false.')
+  where p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
+    or p_patch ->> 'is_draining' not in ('true', 'false');
 end;
 $$;
 
@@ -236,7 +237,6 @@ $$;
 comment on function private.worker_target_update is
   'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
   'worker_target_status.';
-grant execute on function private.worker_target_update to worker, executor;
 
 create function private.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -248,7 +248,6 @@ end;
 $$;
 comment on function private.worker_target_status is
   'How the target of a deploying job is: status, versions of its live instances, running jobs.';
-grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
 
@@ -265,18 +264,10 @@ begin
     where q.state_key = p_identity
     and q.stage <> 'WAITING';
   if v_job.id is null then
-    v_job.org_id := v_identity.org_id;
-    v_job.type := 'VERIFY_IDENTITY';
+    v_job := private.new_job(v_identity.org_id, 'VERIFY_IDENTITY', 50);
     v_job.target_identity_id := p_identity;
-    v_job.approvals_required := 0;
-    v_job.priority := 50;
-    v_job.max_attempts := 3;
-    v_job.created_by := private.caller_id();
-    v_job.created_by_label := private.caller_label(v_identity.org_id);
     v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object('regions', to_jsonb(v_identity.regions),
-      'identity', jsonb_build_object('id', v_identity.id, 'name', v_identity.name, 'provider', v_identity.provider,
-        'account_id', v_identity.account_id,
-        'role_arn', v_identity.role_arn, 'external_id', v_identity.external_id, 'network', v_identity.network)));
+      'identity', private.identity_json(v_identity) || jsonb_build_object('name', v_identity.name)));
     v_job := private.add_job(v_job, 'Test ' || v_identity.name);
     perform private.audit(v_identity.org_id, 'cloud_identity.tested', 'cloud_identity', p_identity::pg_catalog.text,
       v_identity.name, jsonb_build_object('job', v_job.number));
@@ -287,7 +278,6 @@ $$;
 comment on function private.verify_cloud_identity is
   'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at '
   'or verification_error follow from it. Admins.';
-grant execute on function private.verify_cloud_identity to authenticated;
 
 -- ## scaling
 -- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner,
@@ -306,13 +296,8 @@ create table public.scaling_decisions (
 );
 create index scaling_decisions_worker_id_idx on public.scaling_decisions (worker_id, id desc);
 create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, id desc);
-alter table public.scaling_decisions enable row level security;
-grant select on public.scaling_decisions to authenticated, service_role;
-create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
-comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
 -- organisations.
@@ -351,16 +336,14 @@ $$;
 -- Records a scaling decision and, unless it is a rehearsal, sets the new count.
 create function private.record_scaling_decision(
   p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb, p_dry_run boolean
-) returns jsonb
-language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
   v_decision public.scaling_decisions;
 begin
   select * into v_worker from public.workers where id = p_worker and type = 'cloud-hosted' and removed_at is null;
-  if v_worker.id is null or p_to_count is null or p_to_count not between 0 and 1000 then
-    perform private.fail('RY422', 'A decision needs a cloud-hosted runner and a count from 0 to 1,000.');
-  end if;
+  perform private.fail('RY422', 'A decision needs a cloud-hosted runner and a count from 0 to 1,000.')
+  where v_worker.id is null or p_to_count is null or p_to_count not between 0 and 1000;
   insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason, detail, dry_run)
   values (v_worker.org_id, p_worker, v_worker.desired_count, p_to_count, p_reason, coalesce(p_detail, '{}'),
     coalesce(p_dry_run, false)) returning * into v_decision;
@@ -378,9 +361,7 @@ create table private.scaling_leases (
   session_id uuid not null,
   held_until timestamptz not null
 );
-alter table private.scaling_leases enable row level security;
 comment on table private.scaling_leases is 'Which session decides about an organisation''s cloud-hosted runners.';
-comment on column private.scaling_leases.held_until is 'Until when, unless it asks again.';
 
 create table private.scaling_memory (
   worker_id uuid primary key references public.workers (id) on delete cascade,
@@ -393,7 +374,6 @@ create table private.scaling_memory (
   constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
     and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
-alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is
   'What the planner has to remember of a runner from one decision to the next.';
 comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
@@ -406,11 +386,10 @@ create function private.need_lifecycle_runner() returns private.runner language 
 declare
   v_runner private.runner := private.this_runner();
 begin
-  if not exists (select from public.workers as w where w.id = v_runner.worker_id
-    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true)) then
-    perform private.fail('RY403', 'This runner does not accept jobs about runners.',
-      'Add UPDATE_WORKER to the jobs that it accepts.');
-  end if;
+  perform private.fail('RY403', 'This runner does not accept jobs about runners.',
+    'Add UPDATE_WORKER to the jobs that it accepts.')
+  where not exists (select from public.workers as w where w.id = v_runner.worker_id
+    and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true));
   return v_runner;
 end;
 $$;
@@ -462,7 +441,6 @@ $$;
 comment on function private.worker_scaling_inputs is
   'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner '
   'needs of each deployed runner that no job is at work on.';
-grant execute on function private.worker_scaling_inputs to worker;
 
 -- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
@@ -494,9 +472,8 @@ begin
   join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id
     and l.held_until > now()
   where w.id = p_worker and w.type = 'cloud-hosted' and w.removed_at is null;
-  if v_worker.id is null then
-    perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
-  end if;
+  perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.')
+  where v_worker.id is null;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
   insert into private.scaling_memory select * from jsonb_populate_record(null::private.scaling_memory,
     coalesce(p_decision -> 'memory', '{}')
@@ -512,13 +489,11 @@ begin
       p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
   end if;
   return null;
-exception
-  when data_exception or check_violation then
-    perform private.fail('RY422', 'The planner''s memory is not valid.',
-      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
+exception when data_exception or check_violation then
+  perform private.fail('RY422', 'The planner''s memory is not valid.',
+    'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
 end;
 $$;
 comment on function private.worker_scaling_decided is
   'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in '
   'scaling_decisions only where something changed.';
-grant execute on function private.worker_scaling_decided to worker;

@@ -21,19 +21,12 @@ create table public.cloud_identities (
   removed_at timestamptz
 );
 create unique index cloud_identities_name_idx on public.cloud_identities (org_id, lower(name)) where removed_at is null;
-alter table public.cloud_identities enable row level security;
-grant select on public.cloud_identities to authenticated, service_role;
-create policy "Members see their organisation's cloud identities" on public.cloud_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.cloud_identities is
   'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
-create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.cloud_identities
-  for each row execute function private.wake_for_row();
 
 -- A cloud identity that the caller may change, with the lock of its tests and its row held.
 create function private.my_identity(p_identity uuid) returns public.cloud_identities
@@ -43,16 +36,13 @@ declare
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
     and org_id in (select private.my_org_ids('module.read'));
-  if v_identity.id is null then
-    perform private.fail('RY404', 'There is no such cloud identity.');
-  end if;
+  perform private.fail('RY404', 'There is no such cloud identity.') where v_identity.id is null;
   perform private.need('identity.manage', v_identity.org_id);
   -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
   perform private.lock_state(v_identity.org_id, p_identity);
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
-  if v_identity.id is null then
-    perform private.fail('RY404', 'There is no such cloud identity.', 'It was removed in this moment.');
-  end if;
+  perform private.fail('RY404', 'There is no such cloud identity.', 'It was removed in this moment.')
+  where v_identity.id is null;
   return v_identity;
 end;
 $$;
@@ -88,7 +78,6 @@ $$;
 comment on function private.create_cloud_identity is
   'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. '
   'Admins.';
-grant execute on function private.create_cloud_identity to authenticated;
 
 create function private.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -118,7 +107,6 @@ exception
 end;
 $$;
 comment on function private.update_cloud_identity is 'Changes the fields of a cloud identity that are named. Admins.';
-grant execute on function private.update_cloud_identity to authenticated;
 
 create function private.remove_cloud_identity(p_identity uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -135,4 +123,3 @@ begin
 end;
 $$;
 comment on function private.remove_cloud_identity is 'Removes a cloud identity that no runner uses. Admins.';
-grant execute on function private.remove_cloud_identity to authenticated;

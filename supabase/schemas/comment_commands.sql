@@ -16,18 +16,11 @@ create table public.git_logins (
   foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
 );
 create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
-alter table public.git_logins enable row level security;
-grant select on public.git_logins to authenticated, service_role;
-create policy "Members see who is linked to which login" on public.git_logins
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
 comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
-comment on column public.git_logins.login is 'Their name there, in lower case.';
 comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
 comment on column public.git_logins.proved_at is
   'When that login wrote the member''s code; null: an admin linked it, so it neither approves nor applies.';
-create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
 
 create table private.ended_git_logins (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -38,10 +31,8 @@ create table private.ended_git_logins (
   ended_at timestamptz not null,
   primary key (org_id, host, login, user_id, account_id)
 );
-alter table private.ended_git_logins enable row level security;
 comment on table private.ended_git_logins is
   'Links that have ended: what such a login did until then is still that member''s change.';
-comment on column private.ended_git_logins.login is 'The login, in lower case.';
 comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
@@ -56,11 +47,9 @@ create table private.git_link_codes (
   primary key (org_id, user_id),
   foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
 );
-alter table private.git_link_codes enable row level security;
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
-comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
 comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
 comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
@@ -73,7 +62,6 @@ create table private.git_commands (
   answer text check (length(answer) <= 2000),
   unique (connection_id, comment_id)
 );
-alter table private.git_commands enable row level security;
 comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
 comment on column private.git_commands.delivery_id is 'The event that announced it.';
 comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
@@ -125,7 +113,6 @@ $$;
 comment on function private.link_git_login is
   'Links a login at a git provider to a member: commands in that login''s comments are done as the member, except '
   'those that approve or apply. Admins.';
-grant execute on function private.link_git_login to authenticated;
 
 create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -151,7 +138,6 @@ $$;
 comment on function private.request_git_link is
   'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it on any pull '
   'request of a connected repository within half an hour. Members.';
-grant execute on function private.request_git_link to authenticated;
 
 -- Links the login that wrote a comment to the member whose code it contains.
 create function private.prove_login(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
@@ -162,19 +148,16 @@ begin
   delete from private.git_link_codes where org_id = p_connection.org_id and login = lower(p_login)
     and host = split_part(p_connection.repository, '/', 1) and expires_at > now()
     and code_hash = encode(sha256((p_comment ->> 'argument')::pg_catalog.bytea), 'hex') returning * into v_code;
-  if v_code.user_id is null then
-    perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
-  end if;
+  perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.')
+  where v_code.user_id is null;
   insert into public.git_logins as l (org_id, host, login, user_id, account_id, proved_at, created_by_label)
   select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', now(), m.email
   from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
   on conflict (org_id, host, login) do update set account_id = excluded.account_id, proved_at = now(),
     created_at = now()
   where l.user_id = excluded.user_id and coalesce(l.account_id, excluded.account_id) = excluded.account_id;
-  if not found then
-    perform private.fail('RY409', 'This login is linked to another member or account.',
-      'End that link first, or ask an admin.');
-  end if;
+  perform private.fail('RY409', 'This login is linked to another member or account.',
+    'End that link first, or ask an admin.') where not found;
   return v_code.user_id;
 end;
 $$;
@@ -187,14 +170,11 @@ declare
   v_login pg_catalog.text := lower(trim(leading '@' from trim(p_login)));
 begin
   perform private.need('organization.read', p_org);
-  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
-    and l.login = v_login and l.user_id = private.caller_id()) then
-    perform private.need('member.manage', p_org);
-  end if;
+  perform private.need('member.manage', p_org)
+  where not exists (select from public.git_logins as l where l.org_id = p_org and l.host = v_host
+    and l.login = v_login and l.user_id = private.caller_id());
   delete from public.git_logins where org_id = p_org and host = v_host and login = v_login returning * into v_link;
-  if v_link.org_id is null then
-    perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such link.', 'It may have been removed.') where v_link.org_id is null;
   perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
     jsonb_build_object('host', v_link.host));
   perform private.wake_org(p_org, 'git_logins', v_link.user_id::pg_catalog.text);
@@ -203,7 +183,6 @@ end;
 $$;
 comment on function private.unlink_git_login is
   'Ends the link of a login at a git provider. Admins; members end their own.';
-grant execute on function private.unlink_git_login to authenticated;
 
 create function private.list_git_logins(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -215,7 +194,6 @@ begin
 end;
 $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
-grant execute on function private.list_git_logins to authenticated;
 
 -- ## doing
 
@@ -242,18 +220,14 @@ end;
 $$;
 
 -- The modules that a command is about: the one that it names, or all that its pull request is planned for.
-create function private.commanded_modules(
-  p_connection public.git_connections, p_pull public.pull_requests, p_path text
-) returns setof public.modules
-language plpgsql stable set search_path = '' as $$
+create function private.commanded_modules(p_connection public.git_connections, p_pull public.pull_requests, p_path text)
+returns setof public.modules language plpgsql stable set search_path = '' as $$
 begin
   return query select m.* from private.modules_of_connection(p_connection) as m
   where private.may_see(m.org_id, m.path)
     and (m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text);
-  if not found and p_path is not null then
-    perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
-      'Write its whole path, such as platform/network.');
-  end if;
+  perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
+    'Write its whole path, such as platform/network.') where not found and p_path is not null;
 end;
 $$;
 
@@ -276,10 +250,8 @@ begin
     perform private.approve_job(v_job, 'approve', format('By a comment on #%s.', p_pull.number));
     v_count := v_count + 1;
   end loop;
-  if v_count = 0 then
-    perform private.fail('RY409', format('Nothing of #%s waits for a confirmation.', p_pull.number),
-      'Wait for its plans to end.');
-  end if;
+  perform private.fail('RY409', format('Nothing of #%s waits for a confirmation.', p_pull.number),
+    'Wait for its plans to end.') where v_count = 0;
 end;
 $$;
 
@@ -289,10 +261,8 @@ language plpgsql set search_path = '' as $$
 begin
   perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(p_modules) as m
     on m.id = l.module_id where l.connection_id = p_pull.connection_id and l.pull_request = p_pull.number;
-  if not found then
-    perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
-      'A lock of a member is removed on the module''s page.');
-  end if;
+  perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
+    'A lock of a member is removed on the module''s page.') where not found;
 end;
 $$;
 
@@ -335,8 +305,7 @@ $$;
 create function private.try_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
   p_command private.git_commands
-) returns private.git_commands
-language plpgsql set search_path = '' as $$
+) returns private.git_commands language plpgsql set search_path = '' as $$
 declare
   v_hint pg_catalog.text;
 begin
@@ -362,8 +331,7 @@ $$;
 -- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
-) returns public.git_deliveries
-language plpgsql set search_path = '' as $$
+) returns public.git_deliveries language plpgsql set search_path = '' as $$
 declare
   v_command private.git_commands;
 begin
@@ -390,19 +358,10 @@ begin
       select from private.git_commands as o where o.connection_id = p_connection.id
         and o.pull_request = p_delivery.pull_request and o.answer = v_command.answer) then v_command.answer end
   where delivery_id = p_delivery.id;
-  perform private.request_answer(p_connection, p_delivery);
-  return p_delivery;
-end;
-$$;
-
--- ## answering
-
--- Queues the acknowledgement of a command.
-create function private.request_answer(p_connection public.git_connections, p_delivery public.git_deliveries)
-returns void
-language sql set search_path = '' as $$
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text,
     'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
-  where p_connection.has_token and p_connection.provider <> 'generic'
+  where p_connection.has_token and p_connection.provider <> 'generic';
+  return p_delivery;
+end;
 $$;

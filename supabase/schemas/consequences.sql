@@ -6,8 +6,7 @@
 -- step", then "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
-) returns public.provision_jobs
-language plpgsql set search_path = '' as $$
+) returns public.provision_jobs language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -23,24 +22,16 @@ end;
 $$;
 
 -- Cancels a job that waits; asks one that runs to stop. Waits for nobody: what cannot be had at once stays as it is.
-create function private.try_cancel(
-  p_job public.provision_jobs, p_kind public.actor_kind, p_label text, p_reason text
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.try_cancel(p_job public.provision_jobs, p_kind public.actor_kind, p_label text, p_reason text)
+returns void language plpgsql set search_path = '' as $$
 begin
-  if not private.try_lock_state(p_job.org_id, p_job.module_id) then
-    return;
-  end if;
+  if not private.try_lock_state(p_job.org_id, p_job.module_id) then return; end if;
   perform from private.live_jobs as q where q.job_id = p_job.id and (q.stage = 'RUNNING') = (p_job.status in ('CLAIMED',
     'PROCESSING')) for update skip locked;
-  if not found and p_job.status <> 'AWAITING_APPROVAL' then
-    return;
-  end if;
+  if not found and p_job.status <> 'AWAITING_APPROVAL' then return; end if;
   perform from public.provision_jobs as j where j.id = p_job.id and j.status = p_job.status
     for no key update skip locked;
-  if not found then
-    return;
-  end if;
+  if not found then return; end if;
   if p_job.status in ('CLAIMED', 'PROCESSING') then
     perform private.request_stop(p_job.id, 'GRACEFUL', p_kind, null, p_label, p_reason);
   else
@@ -57,9 +48,7 @@ declare
   v_job public.provision_jobs;
   v_count integer := 0;
 begin
-  if not private.try_lock_set(p_set.id) then
-    return 0;
-  end if;
+  if not private.try_lock_set(p_set.id) then return 0; end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
     select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
@@ -78,8 +67,7 @@ $$;
 -- plan gets a request to stop.
 create function private.supersede_plans(
   p_org uuid, p_modules uuid[], p_pull_request text, p_reason text, p_is_gone boolean default false
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
@@ -151,9 +139,7 @@ begin
     return;
   end if;
   v_modules := private.cascaded_modules(p_job);
-  if v_modules = '{}' then
-    return;
-  end if;
+  if v_modules = '{}' then return; end if;
   if cardinality(v_modules) > 500 then
     perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
       '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
@@ -169,8 +155,7 @@ $$;
 -- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
 create function private.plan_pull(
   p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
-) returns uuid
-language plpgsql set search_path = '' as $$
+) returns uuid language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
     order by f.path);
@@ -185,9 +170,7 @@ begin
     '{}') from unnest(p_findings) as f where f.is_planned
       or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
   where connection_id = p_pull.connection_id and number = p_pull.number;
-  if v_modules = '{}' then
-    return null;
-  end if;
+  if v_modules = '{}' then return null; end if;
   return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
     p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
     p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
@@ -232,8 +215,7 @@ $$;
 -- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
 create function private.plan_branches(
   p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
-) returns jsonb
-language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_group pg_catalog.record;
   v_sets pg_catalog.jsonb := '{}';
@@ -325,9 +307,7 @@ begin
   select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
     and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
+  if v_set.id is null then return; end if;
   perform private.lock_set(v_set.id);
   for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
@@ -392,8 +372,7 @@ create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
   p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
   p_last_log_seq integer default null
-) returns public.job_status
-language plpgsql set search_path = '' as $$
+) returns public.job_status language plpgsql set search_path = '' as $$
 declare
   v_state pg_catalog.uuid;
   v_is_awaited boolean;
@@ -425,12 +404,8 @@ begin
   )
   select e.type, e.module_id into v_type, v_module from ended as e;
   delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job;
-  if v_is_awaited then
-    perform private.refresh_next(v_state);
-  end if;
-  if v_type <> 'OUTPUT' then
-    perform private.follow_end(p_job);
-  end if;
+  if v_is_awaited then perform private.refresh_next(v_state); end if;
+  if v_type <> 'OUTPUT' then perform private.follow_end(p_job); end if;
   return p_status;
 end;
 $$;
@@ -459,9 +434,7 @@ begin
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    if v_job.result ? 'change_digest' then
-      perform private.note_plan_digest(v_job);
-    end if;
+    if v_job.result ? 'change_digest' then perform private.note_plan_digest(v_job); end if;
     if v_job.payload #> '{options,bring_state}' = 'true' then
       perform private.write_change_record(v_job, v_job.module_id);
     end if;
@@ -487,11 +460,7 @@ begin
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
-  if v_is_in_set then
-    perform private.follow_in_set(v_job);
-  end if;
-  if v_job.payload #> '{options,git,queue}' is not null then
-    perform private.follow_group(v_job);
-  end if;
+  if v_is_in_set then perform private.follow_in_set(v_job); end if;
+  if v_job.payload #> '{options,git,queue}' is not null then perform private.follow_group(v_job); end if;
 end;
 $$;

@@ -34,23 +34,18 @@ end;
 $$;
 comment on function private.maintenance is
   'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
-grant execute on function private.maintenance to authenticated;
 
 -- Refuses a maintenance without an end or a reason.
 create function private.check_maintenance(p_until timestamptz, p_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_until is null then
-    return;
-  end if;
-  if p_until <= now() or p_until > now() + interval '30 days' then
-    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
-      'Send the time of its end, or none to end it now.');
-  end if;
-  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
-    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
-      'Add a reason why jobs wait: every member reads it.');
-  end if;
+  if p_until is null then return; end if;
+  perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+    'Send the time of its end, or none to end it now.')
+  where p_until <= now() or p_until > now() + interval '30 days';
+  perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+    'Add a reason why jobs wait: every member reads it.')
+  where length(trim(coalesce(p_reason, ''))) not between 1 and 500;
 end;
 $$;
 
@@ -59,46 +54,42 @@ create function private.wake_lanes(p_org uuid) returns void language sql set sea
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
-create function private.set_maintenance(
-  p_org uuid, p_until timestamptz default null, p_reason text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Notes a maintenance that was set: of one organisation, or of the installation. Jobs that waited for its end are
+-- offered again.
+create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_scope pg_catalog.text := case when p_org is null then 'installation' else 'organization' end;
+begin
+  perform private.audit(p_org, v_scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
+    v_scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o
+  where p_org is null or o.id = p_org;
+  perform private.wake_lanes(p_org) where p_until is null;
+end;
+$$;
+
+create function private.set_maintenance(p_org uuid, p_until timestamptz default null, p_reason text default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 begin
   perform private.need('organization.maintain', p_org);
   perform private.check_maintenance(p_until, p_reason);
-  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
-    then trim(p_reason) end
-  where id = p_org;
-  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended'
-    else 'organization.maintenance' end,
-    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.wake_org(p_org, 'organizations', p_org::pg_catalog.text);
-  if p_until is null then
-    perform private.wake_lanes(p_org);
-  end if;
+  update public.organizations set maintenance_until = p_until,
+    maintenance_reason = case when p_until is not null then trim(p_reason) end where id = p_org;
+  perform private.note_maintenance(p_org, p_until, p_reason);
   return jsonb_build_object('maintenance', private.current_maintenance(p_org));
 end;
 $$;
 comment on function private.set_maintenance is
   'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
-grant execute on function private.set_maintenance to authenticated;
 
-create function private.set_installation_maintenance(
-  p_until timestamptz default null, p_reason text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 begin
   perform private.check_maintenance(p_until, p_reason);
-  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null
-    then trim(p_reason) end
-  where is_only;
-  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended'
-    else 'installation.maintenance' end,
-    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o;
-  if p_until is null then
-    perform private.wake_lanes(null);
-  end if;
+  update private.installation set maintenance_until = p_until,
+    maintenance_reason = case when p_until is not null then trim(p_reason) end where is_only;
+  perform private.note_maintenance(null, p_until, p_reason);
   return jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
     'installation', 'until', p_until, 'reason', trim(p_reason)) end);
 end;
@@ -106,7 +97,6 @@ $$;
 comment on function private.set_installation_maintenance is
   'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
   'key only.';
-grant execute on function private.set_installation_maintenance to service_role;
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
 create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
@@ -123,8 +113,7 @@ $$;
 
 create function private.cancel_job(
   p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   -- A person who may plan may stop a plan of their own.
   v_job public.provision_jobs := private.my_job(p_job, (select case when j.created_by = private.caller_id()
@@ -153,7 +142,6 @@ $$;
 comment on function private.cancel_job is
   'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or '
   'now. Operators; planners for their own plans.';
-grant execute on function private.cancel_job to authenticated;
 
 -- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
 create function private.check_retry_target(p_job public.provision_jobs) returns void
@@ -161,18 +149,13 @@ language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  if p_job.target_worker_id is null then
-    return;
-  end if;
+  if p_job.target_worker_id is null then return; end if;
   select * into v_worker from public.workers where id = p_job.target_worker_id;
-  if v_worker.removed_at is not null or v_worker.cloud ? 'is_gone' then
-    perform private.fail('RY409', format('"%s" was removed.', v_worker.name),
-      'Nothing is left to run it for. Deploy the runner again instead.');
-  end if;
+  perform private.fail('RY409', format('"%s" was removed.', v_worker.name),
+    'Nothing is left to run it for. Deploy the runner again instead.')
+  where v_worker.removed_at is not null or v_worker.cloud ? 'is_gone';
   perform private.refuse_second_lifecycle_job(v_worker.id);
-  if p_job.type = 'UPDATE_WORKER' then
-    perform private.need_updatable(v_worker, p_job.payload #>> '{lifecycle,version}');
-  end if;
+  perform private.need_updatable(v_worker, p_job.payload #>> '{lifecycle,version}') where p_job.type = 'UPDATE_WORKER';
 end;
 $$;
 
@@ -185,14 +168,11 @@ declare
 begin
   perform private.need(private.verb_to_run(v_old.type, v_old.payload -> 'options'), v_old.org_id, v_old.module_path);
   perform private.check_reason(p_reason);
-  if v_old.status not in ('FAILED', 'CANCELLED') then
-    perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
-      case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
-  end if;
-  if v_old.slimmed_at is not null then
-    perform private.fail('RY409', 'The job ended more than 90 days ago; its options are past their retention period.',
-      'Enqueue a new one instead.');
-  end if;
+  perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
+    case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end)
+  where v_old.status not in ('FAILED', 'CANCELLED');
+  perform private.fail('RY409', 'The job ended more than 90 days ago; its options are past their retention period.',
+    'Enqueue a new one instead.') where v_old.slimmed_at is not null;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
     perform private.need('job.destroy', v_old.org_id, v_old.module_path);
@@ -230,8 +210,7 @@ begin
   perform private.lock_state(v_old.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', v_old.number)));
   perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
-    private.caller_label(v_old.org_id), p_reason,
-    jsonb_build_object('job', v_new.number));
+    private.caller_label(v_old.org_id), p_reason, jsonb_build_object('job', v_new.number));
   perform private.audit(v_old.org_id, 'job.retried', 'job', v_old.number::pg_catalog.text,
     v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.number));
   return to_jsonb(v_new);
@@ -240,7 +219,6 @@ $$;
 comment on function private.retry_job is
   'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of '
   'approvals. Operators; admins for runners'' own jobs.';
-grant execute on function private.retry_job to authenticated;
 
 -- ## attention
 
@@ -250,10 +228,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_new bigint;
 begin
-  if p_job.module_id is null then
-    perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
-      'Retry it, or mark it as failed.');
-  end if;
+  perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
+    'Retry it, or mark it as failed.') where p_job.module_id is null;
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
   perform private.lock_state(p_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_new;
@@ -309,10 +285,8 @@ declare
   v_live private.live_jobs;
   v_answer pg_catalog.jsonb;
 begin
-  if v_job.status <> 'NEEDS_ATTENTION' then
-    perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status),
-      'Look at it again.');
-  end if;
+  perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status),
+    'Look at it again.') where v_job.status <> 'NEEDS_ATTENTION';
   select * into v_live from private.live_jobs where job_id = p_job;
   if p_action = 'refresh_plan' then
     v_answer := private.inspect_job(v_job);
@@ -339,7 +313,6 @@ $$;
 comment on function private.resolve_attention is
   'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id '
   'as proof). Operators.';
-grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
@@ -372,8 +345,7 @@ $$;
 
 -- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
 create function private.waits_for_others(p_org uuid, p_modules uuid[] default null)
-returns table (user_id uuid, job_id bigint, type public.job_type)
-language sql stable set search_path = '' as $$
+returns table (user_id uuid, job_id bigint, type public.job_type) language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
@@ -399,10 +371,8 @@ declare
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
-    if p_override_reason is not null then
-      perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
-        'Approve it without a reason for an override.');
-    end if;
+    perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
+      'Approve it without a reason for an override.') where p_override_reason is not null;
   elsif not v_is_alone and p_override_reason is not null then
     perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
       'Ask another operator, admin or owner.');
@@ -420,30 +390,24 @@ $$;
 
 create function private.approve_job(
   p_job bigint, p_decision text, p_comment text default null, p_override_reason text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_job public.provision_jobs := private.my_job(p_job, 'job.approve');
   v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
   v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
   v_label pg_catalog.text := private.caller_label(v_job.org_id);
 begin
-  if p_decision is null or p_decision not in ('approve', 'reject') then
-    perform private.fail('RY422', 'A decision is "approve" or "reject".');
-  end if;
+  perform private.fail('RY422', 'A decision is "approve" or "reject".')
+  where p_decision is null or p_decision not in ('approve', 'reject');
   if v_job.type = 'PLAN' and v_job.payload #>> '{options,git,pull_request}' is not null then
     perform private.review_pull_plan(v_job, p_decision, v_comment);
     return to_jsonb(v_job);
   end if;
-  if v_job.status <> 'AWAITING_APPROVAL' then
-    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
-      'Look at it again.');
-  end if;
+  perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
+    'Look at it again.') where v_job.status <> 'AWAITING_APPROVAL';
   if p_decision = 'approve' then
     -- A confirmation is what runs it.
-    if v_job.approvals_required = 0 then
-      perform private.need('job.apply', v_job.org_id, v_job.module_path);
-    end if;
+    perform private.need('job.apply', v_job.org_id, v_job.module_path) where v_job.approvals_required = 0;
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
@@ -480,7 +444,6 @@ comment on function private.approve_job is
   'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
-grant execute on function private.approve_job to authenticated;
 
 -- ## what is reviewed
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
@@ -500,7 +463,6 @@ $$;
 comment on function private.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; '
   'sensitive values are masked. Members.';
-grant execute on function private.plan_changes to authenticated;
 
 create table public.job_comments (
   id bigint generated always as identity primary key,
@@ -513,15 +475,8 @@ create table public.job_comments (
 );
 create index job_comments_job_id_idx on public.job_comments (job_id, id);
 create index job_comments_org_id_idx on public.job_comments (org_id);
-alter table public.job_comments enable row level security;
-grant select on public.job_comments to authenticated, service_role;
-create policy "Members see their organisation's comments" on public.job_comments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.provision_jobs as j where j.id = job_comments.job_id));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
-create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
 
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -532,10 +487,8 @@ begin
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
 end;
 $$;
 comment on function private.comment_on_job is 'Comments on a job for all its viewers. Members.';
-grant execute on function private.comment_on_job to authenticated;

@@ -16,13 +16,6 @@ create table public.module_dependencies (
 );
 create index module_dependencies_producer_id_idx on public.module_dependencies (producer_id);
 create index module_dependencies_org_id_idx on public.module_dependencies (org_id);
-alter table public.module_dependencies enable row level security;
-grant select on public.module_dependencies to authenticated, service_role;
-create policy "Members see their organisation's dependencies" on public.module_dependencies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.modules as m where m.id = module_dependencies.consumer_id) and exists (
-      select from public.modules as m where m.id = module_dependencies.producer_id));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
@@ -42,13 +35,6 @@ create table public.module_bindings (
 );
 create index module_bindings_producer_id_idx on public.module_bindings (producer_id, consumer_id);
 create index module_bindings_org_id_idx on public.module_bindings (org_id);
-alter table public.module_bindings enable row level security;
-grant select on public.module_bindings to authenticated, service_role;
-create policy "Members see their organisation's bindings" on public.module_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.modules as m where m.id = module_bindings.consumer_id) and exists (
-      select from public.modules as m where m.id = module_bindings.producer_id));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
 
@@ -59,7 +45,6 @@ create table private.dependency_proposals (
   primary key (consumer_id, producer_id)
 );
 create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
-alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state, or Terragrunt''s dependency), as its '
   'last plan has found.';
@@ -67,8 +52,7 @@ comment on column private.dependency_proposals.bindings is 'Inputs of the consum
 
 -- The modules that code reads outputs of: by path, or by folder in the same source.
 create function private.read_modules(p_module public.modules, p_reads jsonb)
-returns table (producer_id uuid, bindings jsonb)
-language plpgsql stable set search_path = '' as $$
+returns table (producer_id uuid, bindings jsonb) language plpgsql stable set search_path = '' as $$
 begin
   return query
     select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
@@ -109,7 +93,6 @@ create table private.output_digests (
   module_id uuid primary key references public.modules (id) on delete cascade,
   digests jsonb not null
 );
-alter table private.output_digests enable row level security;
 comment on table private.output_digests is 'A digest of each output of modules that others take outputs of.';
 comment on column private.output_digests.digests is 'By the output''s name, of the current state.';
 
@@ -117,7 +100,6 @@ create table private.read_inputs (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   digests jsonb not null
 );
-alter table private.read_inputs enable row level security;
 comment on table private.read_inputs is 'Digests of the bound values that a job was given.';
 comment on column private.read_inputs.digests is 'By the input''s name.';
 
@@ -125,7 +107,6 @@ create table private.applied_inputs (
   module_id uuid primary key references public.modules (id) on delete cascade,
   digests jsonb not null
 );
-alter table private.applied_inputs enable row level security;
 comment on table private.applied_inputs is 'Digests of the bound values with which each module was last applied.';
 comment on column private.applied_inputs.digests is 'By the input''s name; {} for a module that was bound after that.';
 
@@ -176,9 +157,7 @@ begin
   end loop;
   v_left := array(select distinct d.consumer_id from public.module_dependencies as d
     where d.org_id = p_org and d.consumer_id <> all (v_free) order by d.consumer_id);
-  if v_left = '{}' then
-    return;
-  end if;
+  if v_left = '{}' then return; end if;
   v_next := v_left[1];
   while v_next <> all (coalesce(v_walk, '{}')) loop
     v_walk := v_next || v_walk;
@@ -193,10 +172,8 @@ end;
 $$;
 
 -- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
-create function private.check_bindings(
-  p_consumer public.modules, p_producer public.modules, p_bindings jsonb
-) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_bindings(p_consumer public.modules, p_producer public.modules, p_bindings jsonb)
+returns void language plpgsql stable set search_path = '' as $$
 begin
   if jsonb_typeof(p_bindings) <> 'object' or exists (
     select from jsonb_each(p_bindings) as b
@@ -205,10 +182,9 @@ begin
     perform private.fail('RY422', 'Bindings are an object of input names and output names.',
       'Write {"vpc_id": "id"}; null removes a binding.');
   end if;
-  if p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)') then
-    perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
-      p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.');
-  end if;
+  perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
+    p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.')
+  where p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)');
   perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
     'Remove the variable of the module, or bind another input.')
   from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
@@ -237,15 +213,12 @@ begin
   v_consumer := private.my_module(p_consumer, v_verb);
   perform private.lock_variables(v_consumer.org_id, v_consumer.path);
   perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
-  if v_consumer.org_id <> v_producer.org_id then
-    perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
-  end if;
-  if p_consumer = p_producer then
-    perform private.fail('RY422', format('"%s" cannot depend on itself.', v_consumer.path), 'Name another module.');
-  end if;
-  if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
-    perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
-  end if;
+  perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.')
+  where v_consumer.org_id <> v_producer.org_id;
+  perform private.fail('RY422', format('"%s" cannot depend on itself.', v_consumer.path), 'Name another module.')
+  where p_consumer = p_producer;
+  perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.')
+  where coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always');
   perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
   insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
@@ -254,9 +227,7 @@ begin
     coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
   on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
     is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
-  if v_bindings = '{}' then
-    return;
-  end if;
+  if v_bindings = '{}' then return; end if;
   delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
     and v_bindings -> b.input = 'null';
   insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
@@ -309,7 +280,6 @@ comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
   'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
   'Operators; admins for bindings.';
-grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -320,9 +290,8 @@ declare
 begin
   perform private.lock_dependencies(v_consumer.org_id);
   delete from public.module_dependencies where consumer_id = p_consumer and producer_id = p_producer;
-  if not found then
-    perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
-  end if;
+  perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.')
+  where not found;
   perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
@@ -330,7 +299,6 @@ begin
 end;
 $$;
 comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
-grant execute on function private.remove_dependency to authenticated;
 
 -- The module of an organisation at a path; refuses a path without one.
 create function private.module_at(p_org uuid, p_path text) returns uuid
@@ -339,10 +307,8 @@ declare
   v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
     and m.deleted_at is null);
 begin
-  if v_module is null then
-    perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
-      'Write its whole path, such as platform/network.');
-  end if;
+  perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
+    'Write its whole path, such as platform/network.') where v_module is null;
   return v_module;
 end;
 $$;
@@ -355,20 +321,18 @@ declare
 begin
   perform private.need('module.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 2000
-    or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'Dependencies are a list of at most 2,000 objects.',
-      'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
-  end if;
+  perform private.fail('RY422', 'Dependencies are a list of at most 2,000 objects.',
+    'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].')
+  where jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 2000
+    or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")');
   perform private.lock_dependencies(p_org);
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
     perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
-    if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
-      perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
-        'Import the dependencies of each group separately, or those of all modules.');
-    end if;
+    perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
+      'Import the dependencies of each group separately, or those of all modules.')
+    where p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/');
     perform private.write_dependency(private.module_at(p_org, v_edge ->> 'consumer'),
       private.module_at(p_org, v_edge ->> 'producer'), v_edge - array['consumer', 'producer']);
   end loop;
@@ -382,7 +346,6 @@ $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
   'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
-grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
 create function private.refuse_consumers(p_module public.modules) returns void
@@ -392,10 +355,8 @@ declare
     select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
     join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
 begin
-  if v_consumers is not null then
-    perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
-      'Remove these dependencies first.');
-  end if;
+  perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
+    'Remove these dependencies first.') where v_consumers is not null;
 end;
 $$;
 
@@ -458,15 +419,13 @@ comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
   'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
   'modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
-grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
 
 -- Returns why a bound value is not available, or null.
 create function private.binding_problem(
   p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
-) returns text
-language sql immutable set search_path = '' as $$
+) returns text language sql immutable set search_path = '' as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
@@ -512,11 +471,10 @@ begin
         where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
-    if v_bound.problem is not null then
-      perform private.fail('RY422', format('The input "%s" of "%s" is the output "%s" of "%s", which %s.',
-        v_bound.input, v_path, v_bound.output, v_bound.path, v_bound.problem), format(
-        'Apply "%s" first, or change the dependency: runyard dependencies list %s.', v_bound.path, v_path));
-    end if;
+    perform private.fail('RY422', format('The input "%s" of "%s" is the output "%s" of "%s", which %s.',
+      v_bound.input, v_path, v_bound.output, v_bound.path, v_bound.problem), format(
+      'Apply "%s" first, or change the dependency: runyard dependencies list %s.', v_bound.path, v_path))
+    where v_bound.problem is not null;
     v_values := v_values || jsonb_build_object(v_bound.input, v_bound.value);
     v_secret := v_secret || case when v_bound.is_secret then to_jsonb(v_bound.input) else '[]' end;
     v_digests := v_digests || jsonb_build_object(v_bound.input, private.value_digest(v_bound.value));
@@ -530,7 +488,6 @@ comment on function private.worker_bound_values is
   'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
   'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
-grant execute on function private.worker_bound_values to worker, executor;
 
 -- ## promotions
 
@@ -541,17 +498,14 @@ grant execute on function private.worker_bound_values to worker, executor;
 
 -- Refuses a promotion between modules that do not come from one repository.
 create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void
-language plpgsql stable set search_path = '' as $$
+returns void language plpgsql stable set search_path = '' as $$
 begin
-  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
-    perform private.fail('RY422', 'is_promotion is true or false.');
-  end if;
-  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
-    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
-    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
-      p_producer.path), 'A commit is promoted between modules of the same repository.');
-  end if;
+  perform private.fail('RY422', 'is_promotion is true or false.')
+  where jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null');
+  perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+    p_producer.path), 'A commit is promoted between modules of the same repository.')
+  where p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url'));
 end;
 $$;
 
@@ -596,9 +550,8 @@ declare
   v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
     where j.id = p_plan);
 begin
-  if v_problem is not null then
-    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
-  end if;
+  perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.')
+  where v_problem is not null;
 end;
 $$;
 
@@ -629,7 +582,6 @@ where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion
   and private.plan_promotion_problem(p) is null;
 comment on view private.promotable_jobs is
   'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
-comment on column private.promotable_jobs.producer_id is 'A module that its module is promoted from.';
 
 -- ## cascades
 

@@ -27,8 +27,7 @@ $$;
 -- Queues a job that follows from drift of a module. The caller has the lock of the module's state.
 create function private.add_drift_job(
   p_cause public.provision_jobs, p_type public.job_type, p_options jsonb, p_reason text
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs := p_cause;
   v_module public.modules := (select m from public.modules as m where m.id = p_cause.module_id);
@@ -150,4 +149,3 @@ $$;
 comment on function private.drift_overview is
   'The groups with drifted modules at or below a path: how many modules and resources, since when, what is done about '
   'it, and which channels know. Members.';
-grant execute on function private.drift_overview to authenticated;

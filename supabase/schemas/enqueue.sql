@@ -11,12 +11,10 @@ declare
   v_plan public.provision_jobs;
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
-  if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
-    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
-      'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
-      || v_plan.planned_serial end, private.state_serial(v_plan.module_id)),
-      'Make a new plan, and look at that one.');
-  end if;
+  perform private.fail('RY409', format('The state has moved on since plan %s: it was made against %s, and now there '
+    'is %s.', v_plan.number, case when v_plan.planned_serial < 0 then 'no state' else 'serial '
+    || v_plan.planned_serial end, private.state_serial(v_plan.module_id)), 'Make a new plan, and look at that one.')
+  where v_plan.planned_serial <> private.state_serial(v_plan.module_id);
 end;
 $$;
 
@@ -38,14 +36,12 @@ $$;
 create function private.check_variables(p_variables jsonb, p_plan text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_plan is not null then
-    perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.');
-  end if;
-  if jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
-    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
-    perform private.fail('RY422', 'Variables are an object of names and values.',
-      'Write {"region": "eu-west-1"}; at most 1 MiB.');
-  end if;
+  perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
+  where p_plan is not null;
+  perform private.fail('RY422', 'Variables are an object of names and values.',
+    'Write {"region": "eu-west-1"}; at most 1 MiB.')
+  where jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
+    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
 end;
 $$;
 
@@ -138,17 +134,13 @@ declare
 begin
   insert into public.provision_jobs (
     org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id,
-      target_connection_id, payload, pinned_worker_id,
-      pinned_instance_name,
+      target_connection_id, payload, pinned_worker_id, pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
-      idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
+    idempotency_key, created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
-      p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id,
-      p_job.target_connection_id, p_job.payload, p_job.pinned_worker_id,
-      p_job.pinned_instance_name,
+    p_job.module_id, p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id,
+      p_job.target_connection_id, p_job.payload, p_job.pinned_worker_id, p_job.pinned_instance_name,
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
@@ -221,11 +213,10 @@ begin
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
   perform private.refuse_unmerged(p_plan);
-  if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
-    and j.status not in ('FAILED', 'CANCELLED')) then
-    perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
-      'Make a new plan.');
-  end if;
+  perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+    'Make a new plan.')
+  where exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
+    and j.status not in ('FAILED', 'CANCELLED'));
   perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
   perform private.check_policies(p_plan);
@@ -281,19 +272,13 @@ end;
 $$;
 
 -- Refuses types of job that are not about a module, and options that make no sense.
-create function private.check_job_options(
-  p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
-) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
+returns void language plpgsql stable set search_path = '' as $$
 begin
-  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY',
-    'RESOLVE') then
-    perform private.fail('RY422', 'This type of job does not act on a module.',
-      'Use the functions for cloud-hosted runners, cloud identities and repositories.');
-  end if;
-  if p_options is null or p_options = '{}' then
-    return;
-  end if;
+  perform private.fail('RY422', 'This type of job does not act on a module.',
+    'Use the functions for cloud-hosted runners, cloud identities and repositories.')
+  where p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY', 'RESOLVE');
+  if p_options is null or p_options = '{}' then return; end if;
   begin
     perform private.check_option_ranges(p_org, p_options);
     if p_options ->> 'plan_job_id' is not null then
@@ -331,8 +316,7 @@ $$;
 -- Under a plan that is kept: for one job the planner would make a new one each time.
 create function private.add_module_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
-) returns bigint[]
-language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
+) returns bigint[] language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
 declare
   -- The member for whom a schedule or a set acts: the sweep that places its jobs runs in anybody's call.
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
@@ -360,9 +344,7 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
-  if p_type = 'APPLY' and v_counter is not null then
-    perform private.refuse_unpromoted(p_modules);
-  end if;
+  perform private.refuse_unpromoted(p_modules) where p_type = 'APPLY' and v_counter is not null;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -372,8 +354,7 @@ begin
     )
     select p_org, nextval(v_counter), p_type,
       case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
-      m.id, m.path,
-      m.group_path,
+      m.id, m.path, m.group_path,
       case when p_options ->> 'plan_job_id' is not null
         then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
       when v_is_checked then private.with_policies(to_jsonb(payload), p_org, m.path)
@@ -407,9 +388,8 @@ begin
   )
   select array_agg(m.id), array_agg(m.pinned_worker_id) filter (where m.pinned_worker_id is not null)
   into v_jobs, v_pins from made as m;
-  if cardinality(v_jobs) is distinct from cardinality(p_modules) then
-    perform private.refuse_missing_modules(p_org, p_modules);
-  end if;
+  perform private.refuse_missing_modules(p_org, p_modules)
+  where cardinality(v_jobs) is distinct from cardinality(p_modules);
   perform private.freeze_variables(p_org, v_jobs, private.add_run_variables(p_org, p_options -> 'variables'));
   perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
   return v_jobs;
@@ -449,8 +429,7 @@ $$;
 -- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
-) returns bigint[]
-language plpgsql set search_path = '' as $$
+) returns bigint[] language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
@@ -462,17 +441,15 @@ begin
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
   -- An output job reads only; tokens of applies are for applies that somebody confirmed.
-  if p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT' then
-    perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.');
-  end if;
+  perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.')
+  where p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT';
   if p_type = 'STATE' or p_options ? 'state_change' then
     perform private.check_state_job(p_type, p_modules, p_options);
     -- Reviewers read it first, on every page and in every list.
     p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
   end if;
-  if p_type in ('APPLY', 'DESTROY', 'STATE') then
-    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
-  end if;
+  perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint)
+  where p_type in ('APPLY', 'DESTROY', 'STATE');
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
     select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
   if p_options ? 'upload_id' then
@@ -503,8 +480,7 @@ $$;
 -- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by
 -- the auto-apply of its module.
 create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
-returns jsonb
-language plpgsql stable set search_path = '' as $$
+returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return case when p_type = 'PLAN' and not private.is_allowed('job.apply', p_org, '') and exists (
     select from unnest(p_paths) as p (path) where not private.is_allowed('job.apply', p_org, p.path))
@@ -531,10 +507,8 @@ begin
 end;
 $$;
 
-create function private.enqueue_job(
-  p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}')
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
@@ -553,29 +527,23 @@ end;
 $$;
 comment on function private.enqueue_job is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
-grant execute on function private.enqueue_job to authenticated;
 
 -- Refuses options that do not work for many modules at once.
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
-    perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
-  end if;
-  if p_options ? 'plan_job_id' then
-    perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.');
-  end if;
-  if p_options ? 'upload_id' and cardinality(p_modules) > 1 then
-    perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.');
-  end if;
+  perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
+  where p_modules is null or cardinality(p_modules) not between 1 and 1000;
+  perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
+  where p_options ? 'plan_job_id';
+  perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
+  where p_options ? 'upload_id' and cardinality(p_modules) > 1;
 end;
 $$;
 
 -- The answer is `json`: it is sent as it is made.
-create function private.enqueue_jobs(
-  p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}'
-) returns json
-language plpgsql security definer set search_path = '' as $$
+create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}')
+returns json language plpgsql security definer set search_path = '' as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_modules pg_catalog.uuid[];
@@ -612,7 +580,6 @@ $$;
 comment on function private.enqueue_jobs is
   'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. '
   'Idempotent by its key. Operators.';
-grant execute on function private.enqueue_jobs to authenticated;
 
 -- A job is read by its number through its index, whatever was known about the tables when a session made its
 -- plans: made for empty tables, they read every job once for each of a thousand. (No JIT: see the runners' roles.)

@@ -196,8 +196,7 @@ begin
     return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization'
       then 'organisation'
       else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc',
-        'YYYY-MM-DD HH24:MI "UTC"'),
-      v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
+      'YYYY-MM-DD HH24:MI "UTC"'), v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
   end if;
   if p_live.stage = 'BACKOFF' then
     select case when e.event = 'returned' then array['A runner gave it back: ' || e.reason,
@@ -214,8 +213,7 @@ begin
       when v_current.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
         private.job_number(v_current.job_id)), 'Resolve that job first.']
       else array[format('Job %s of the same module goes first: one job per state at a time.',
-        private.job_number(v_current.job_id)),
-        'It starts when that one is done.'] end;
+        private.job_number(v_current.job_id)), 'It starts when that one is done.'] end;
   end if;
   return null;
 end;
@@ -292,14 +290,12 @@ begin
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
     'claimable', v_live.stage = 'READY' and v_codes[1] = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
-      'ahead', v_ahead,
-    'runners', v_runners, 'counts', v_counts);
+    'ahead', v_ahead, 'runners', v_runners, 'counts', v_counts);
 end;
 $$;
 comment on function private.explain_queue is
   'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
   'would help. Members.';
-grant execute on function private.explain_queue to authenticated;
 
 create function private.explain_set(p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -333,4 +329,3 @@ $$;
 comment on function private.explain_set is
   'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '
   'outputs, and which were left out because of a failure; the first 500. Members.';
-grant execute on function private.explain_set to authenticated;

@@ -6,8 +6,7 @@
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
 -- jobs that await approval how many each member cannot approve.
 create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
-returns jsonb
-language sql stable set search_path = '' as $$
+returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'used', (
       select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
@@ -56,8 +55,7 @@ begin
     'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
-        coalesce(nullif(l.capacity, 0), w.capacity),
-      'instances', (
+      coalesce(nullif(l.capacity, 0), w.capacity), 'instances', (
         select coalesce(jsonb_agg(jsonb_build_object('id', i.instance_id, 'name', i.name, 'last_seen_at',
           i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
         from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
@@ -69,7 +67,6 @@ $$;
 comment on function private.fleet_overview is
   'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
   'instance; and how long ago the last sweep was (null: none since a crash). Members.';
-grant execute on function private.fleet_overview to authenticated;
 
 create table private.load_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -78,7 +75,6 @@ create table private.load_hourly (
   slots bigint not null,
   primary key (org_id, hour)
 );
-alter table private.load_hourly enable row level security;
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
@@ -92,7 +88,6 @@ create table private.waits_hourly (
   succeeded bigint not null,
   primary key (org_id, hour, size)
 );
-alter table private.waits_hourly enable row level security;
 comment on table private.waits_hourly is
   'How long the jobs that ended in closed hours had waited: counts, which can be added up, as percentiles cannot.';
 comment on column private.waits_hourly.size is
@@ -102,14 +97,11 @@ comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
 create table private.rolled_hours (
   hour timestamptz primary key
 );
-alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
 
 -- Counts the waits of an organisation's jobs that ended in a span, per step and size.
-create function private.wait_counts(
-  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
-) returns setof private.waits_hourly
-language sql stable set search_path = '' as $$
+create function private.wait_counts(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
+returns setof private.waits_hourly language sql stable set search_path = '' as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
@@ -128,10 +120,8 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The load of an organisation's runners, or of all, in a span, in numbers per step.
-create function private.load_sums(
-  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
-) returns setof private.load_hourly
-language sql stable set search_path = '' as $$
+create function private.load_sums(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
+returns setof private.load_hourly language sql stable set search_path = '' as $$
   select w.org_id, date_bin(p_step, t.at, '2000-01-01 00:00+00'), sum(t.busy)::bigint, sum(t.slots)::bigint
   from (
     select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
@@ -189,9 +179,7 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker
     and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
-  if v_worker.id is null then
-    perform private.fail('RY404', 'There is no such runner.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
   return (
     select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
       t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
@@ -213,7 +201,6 @@ end;
 $$;
 comment on function private.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
-grant execute on function private.worker_history to authenticated;
 
 -- ## the page of charts
 
@@ -258,10 +245,8 @@ end;
 $$;
 
 -- The share of its slots that an organisation used, in steps of a quarter of an hour, an hour or more.
-create function private.load_points(
-  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
-) returns table (at timestamptz, share double precision)
-language plpgsql stable set search_path = '' as $$
+create function private.load_points(p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval)
+returns table (at timestamptz, share double precision) language plpgsql stable set search_path = '' as $$
 declare
   -- Runners are counted by quarters of an hour, and closed hours are added up.
   v_step pg_catalog.interval := case when p_step < interval '15 minutes' then interval '15 minutes'
@@ -302,7 +287,6 @@ $$;
 comment on function private.fleet_stats is
   'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
   'now. Members.';
-grant execute on function private.fleet_stats to authenticated;
 
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
@@ -334,9 +318,7 @@ declare
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
   perform private.need('module.read', p_org);
-  if v_step is null then
-    perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
-  end if;
+  perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.') where v_step is null;
   return (
     with point as materialized (
       select * from private.wait_points(p_org, v_from, v_to, v_step)
@@ -356,7 +338,6 @@ $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
   'whole, and the releases and outages of that time. Members.';
-grant execute on function private.fleet_figures to authenticated;
 
 -- ## figures for a monitoring system
 
@@ -414,7 +395,6 @@ $$;
 comment on function private.installation_metrics is
   'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep is. The '
   'metrics function calls it.';
-grant execute on function private.installation_metrics to service_role;
 
 -- ## health
 
@@ -438,7 +418,6 @@ $$;
 comment on function private.open_transactions is
   'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
   'Service key only.';
-grant execute on function private.open_transactions to service_role;
 
 -- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
 -- written to the disk, and leave nothing there.
@@ -460,8 +439,7 @@ language sql stable security definer set search_path = '' as $$
     'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
-    'swept_seconds_ago', private.swept_seconds_ago(),
-    'write_fault', private.write_fault(),
+    'swept_seconds_ago', private.swept_seconds_ago(), 'write_fault', private.write_fault(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
@@ -472,7 +450,6 @@ $$;
 comment on function private.installation_health is
   'What the database says of itself: connections, the oldest transaction, the last sweep, what keeps it from writing, '
   'what is published and installed. Service key only.';
-grant execute on function private.installation_health to service_role;
 
 -- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
 create function private.swept_seconds_ago() returns integer language sql stable set search_path = '' as $$

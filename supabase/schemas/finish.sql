@@ -15,8 +15,7 @@
 create function private.requeue_job(
   p_live private.live_jobs, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text, p_reason text, p_delay
   interval, p_code text default null
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 declare
   v_old public.job_status;
   v_job public.provision_jobs;
@@ -97,12 +96,6 @@ begin
 end;
 $$;
 
--- Counts the different runners that were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer language sql stable set search_path = '' as $$
-  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
-    and e.event = 'lost'
-$$;
-
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -115,10 +108,8 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  if private.lost_workers(p_live.job_id) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
-      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
-  ) then
+  if (select not bool_or(e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text) from public.job_events as e
+    where e.job_id = p_live.job_id and e.event = 'lost' and e.detail ->> 'worker_id' is not null) then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',
@@ -146,14 +137,10 @@ declare
   v_error pg_catalog.jsonb;
 begin
   select * into v_live from private.live_jobs as q where q.job_id = p_job;
-  if v_live.job_id is null then
-    return 'gone';
-  end if;
+  if v_live.job_id is null then return 'gone'; end if;
   perform private.lock_state(v_live.org_id, v_live.state_key);
   select * into v_live from private.live_jobs as q where q.job_id = p_job for update;
-  if v_live.job_id is null or v_live.stage = 'HELD' then
-    return 'gone';
-  end if;
+  if v_live.job_id is null or v_live.stage = 'HELD' then return 'gone'; end if;
   if v_live.stage <> 'RUNNING' then
     perform private.end_job(p_job, 'FAILED', 'failed', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'RUNNER_REMOVED', 'message', p_reason));
@@ -165,9 +152,7 @@ begin
     return 'attention';
   end if;
   v_end := private.end_lost(v_live, p_reason);
-  if v_end is not null then
-    return v_end;
-  end if;
+  if v_end is not null then return v_end; end if;
   perform private.requeue_job(v_live, 'lost', 'system', null, 'system', p_reason,
     make_interval(secs => least(300, 5 * 2 ^ (v_live.attempt - v_live.returned - 1)) * (0.8 + random() * 0.4)));
   return 'requeued';
@@ -188,8 +173,7 @@ $$;
 
 create function private.worker_return_job(
   p_job bigint, p_attempt integer, p_reason text default null, p_code text default null, p_log jsonb default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs;
@@ -199,23 +183,18 @@ begin
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   v_live := private.owned_job(v_runner, p_job, p_attempt);
-  if coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine',
-    'memory', 'rights') then
-    perform private.fail('RY422',
-      'A runner lacks disk, work_directory, dispatcher, image, engine, memory or rights, or has not begun.',
-      'Send one of these, or nothing.');
-  end if;
+  perform private.fail('RY422',
+    'A runner lacks disk, work_directory, dispatcher, image, engine, memory or rights, or has not begun.',
+    'Send one of these, or nothing.')
+  where coalesce(p_code, '') not in ('', 'not_begun', 'disk', 'work_directory', 'dispatcher', 'image', 'engine',
+    'memory', 'rights');
   -- The answer to the report of the change may have been lost, so that the change itself never began: its runner knows.
-  if v_live.has_touched and p_code is distinct from 'not_begun' then
-    perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
-      'Finish it, or report what happened.');
-  end if;
+  perform private.fail('RY409', 'This attempt has begun to change infrastructure; it cannot be given back.',
+    'Finish it, or report what happened.') where v_live.has_touched and p_code is distinct from 'not_begun';
   if jsonb_typeof(p_log) = 'object' then
     v_missing := private.check_log(p_job, p_attempt, p_log, private.announced_seq(p_log));
   end if;
-  if v_missing <> '[]' then
-    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-  end if;
+  if v_missing <> '[]' then return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing); end if;
   -- Somebody asked it to stop, and it has: it is not offered again.
   if v_live.cancel_kind is not null then
     perform private.end_job(p_job, 'CANCELLED', 'cancelled', 'worker', v_runner.worker_id, v_runner.worker_name,
@@ -243,7 +222,6 @@ comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
   'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
   'CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
-grant execute on function private.worker_return_job to worker, executor;
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.
 create function private.release_with_proof(p_module uuid, p_lock_id text) returns private.state_locks
@@ -252,17 +230,13 @@ declare
   v_lock private.state_locks;
 begin
   select * into v_lock from private.state_locks where module_id = p_module for update;
-  if v_lock.module_id is null then
-    perform private.fail('RY404', 'The state is not locked.');
-  end if;
-  if v_lock.lock_id is distinct from p_lock_id then
-    perform private.fail('RY422', 'That is not the id of the lock that is held.',
-      'Copy it from the state''s page, so that nobody releases a lock they have not checked.');
-  end if;
-  if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
-    perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
-      'Cancel it first; that releases its lock.');
-  end if;
+  perform private.fail('RY404', 'The state is not locked.') where v_lock.module_id is null;
+  perform private.fail('RY422', 'That is not the id of the lock that is held.',
+    'Copy it from the state''s page, so that nobody releases a lock they have not checked.')
+  where v_lock.lock_id is distinct from p_lock_id;
+  perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
+    'Cancel it first; that releases its lock.')
+  where exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING');
   delete from private.state_locks where module_id = p_module;
   -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
@@ -310,7 +284,6 @@ $$;
 comment on function private.worker_recover is
   'What a restarted process found on disk, [{job, attempt, is_dead}]. Answers report (it is yours: send logs, then '
   'finish it or name it dead) or drop (it is another''s).';
-grant execute on function private.worker_recover to worker;
 
 -- ## finish
 
@@ -336,14 +309,10 @@ declare
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
-  if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
-    return '[]';
-  end if;
+  if coalesce((p_log ->> 'is_incomplete')::boolean, false) then return '[]'; end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
   v_stored := private.stored_log(p_job, p_attempt, v_day, p_last);
-  if v_stored.chunks < p_last then
-    return private.log_gaps(p_job, p_attempt, v_day, p_last);
-  end if;
+  if v_stored.chunks < p_last then return private.log_gaps(p_job, p_attempt, v_day, p_last); end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
@@ -359,8 +328,7 @@ $$;
 -- late report. Its log is wanted in any case.
 create function private.late_finish(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
-) returns jsonb
-language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_missing pg_catalog.jsonb := '[]';
@@ -396,8 +364,7 @@ $$;
 create function private.finish_attempt(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
   p_plan_summary jsonb, p_log jsonb
-) returns jsonb
-language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_last integer;
   v_missing pg_catalog.jsonb := '[]';
@@ -418,9 +385,7 @@ begin
       plan_summary = coalesce(p_plan_summary, plan_summary)
     where id = p_job;
   end if;
-  if v_missing <> '[]' then
-    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-  end if;
+  if v_missing <> '[]' then return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing); end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
     from private.live_jobs as q where q.job_id = p_job;
@@ -434,8 +399,7 @@ $$;
 create function private.worker_finish(
   p_job bigint, p_attempt integer, p_status text, p_result jsonb default null, p_error jsonb default null,
   p_plan_summary jsonb default null, p_log jsonb default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_answer pg_catalog.jsonb := jsonb_build_object('job', p_job, 'attempt', p_attempt, 'missing', '[]'::pg_catalog.jsonb,
@@ -453,9 +417,7 @@ begin
     perform private.fail('RY422', 'A log is announced by an object.',
       'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  if v_runner.is_for_one_job then
-    perform private.check_scope(p_job, p_attempt);
-  end if;
+  if v_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
   -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
@@ -470,4 +432,3 @@ $$;
 comment on function private.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
   '{last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
-grant execute on function private.worker_finish to worker, executor;

@@ -1,10 +1,11 @@
 -- Foundation: privileges before anything exists, and the helpers that every other topic uses. Hosted Supabase grants
 -- every new object in `public` to anon, authenticated and service_role. Runyard revokes these defaults first: nothing
--- is reachable until the line after the object grants it. `private` holds secrets, sessions, scheduling and the bodies
--- of all functions; the API never exposes it. Wake-ups are here because the triggers of nearly every table send them. A
--- wake-up says "look again", the row is the truth: everything works, slower, without them. Busy lanes and logs are
--- rate-limited, so 1,000 jobs in a second are not 1,000 messages for each of 500 runners. A suppressed wake-up is never
--- the last word: the one before asks the listener to look once more after the pause (again_ms).
+-- is reachable until access.sql or a line behind the object grants it. `private` holds secrets, sessions, scheduling
+-- and the bodies of all functions; the API never exposes it. Wake-ups are here because the triggers of nearly every
+-- table send them. A wake-up says "look again", the row is the truth: everything works, slower, without them. Busy
+-- lanes and logs are rate-limited, so 1,000 jobs in a second are not 1,000 messages for each of 500 runners. A
+-- suppressed wake-up is never the last word: the one before asks the listener to look once more after the pause
+-- (again_ms).
 
 alter default privileges in schema public revoke all on tables from public, anon, authenticated, service_role;
 alter default privileges in schema public revoke all on sequences from public, anon, authenticated, service_role;
@@ -14,47 +15,27 @@ alter default privileges revoke execute on functions from public;
 create schema if not exists private;
 comment on schema private is 'Secrets, sessions, scheduling and the bodies of all functions. Not exposed by the API.';
 
--- Runners sign in with a role of their own, so that a runner's key opens no door that is meant for a person.
+-- Runners sign in with a role of their own, so that a runner's key opens no door that is meant for a person. A runner's
+-- dispatcher starts an executor to run one job; its role opens no more than that job needs. The role of the engine, and
+-- of whatever else a job runs, reads its own module's state, and changes nothing.
 do $$
+declare
+  v_role pg_catalog.text;
 begin
-  if not exists (select from pg_catalog.pg_roles where rolname = 'worker') then
-    create role worker nologin;
-  end if;
+  foreach v_role in array array['worker', 'executor', 'engine'] loop
+    if not exists (select from pg_catalog.pg_roles where rolname = v_role) then
+      execute format('create role %I nologin', v_role);
+    end if;
+    if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+      execute format('grant %I to authenticator', v_role);
+    end if;
+    execute format('alter role %I set statement_timeout = %L', v_role, '15s');
+  end loop;
   -- Realtime reads its messages table as the runner's role. On hosted Supabase only its own administrator may open that
   -- schema to a new role, but anon may already look in, and sees nothing of ours: so a worker is an anon with policies.
   grant anon to worker;
-  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
-    grant worker to authenticator;
-  end if;
 end;
 $$;
-alter role worker set statement_timeout = '15s';
-
--- An executor is what a runner's dispatcher starts to run one job; its role opens no more than that job needs.
-do $$
-begin
-  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
-    create role executor nologin;
-  end if;
-  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
-    grant executor to authenticator;
-  end if;
-end;
-$$;
-alter role executor set statement_timeout = '15s';
-
--- The engine and whatever else a job runs: its role reads its own module's state, and changes nothing.
-do $$
-begin
-  if not exists (select from pg_catalog.pg_roles where rolname = 'engine') then
-    create role engine nologin;
-  end if;
-  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
-    grant engine to authenticator;
-  end if;
-end;
-$$;
-alter role engine set statement_timeout = '15s';
 grant usage on schema public to anon, authenticated, service_role, worker, executor, engine;
 grant usage on schema private to authenticated, service_role, worker, executor, engine;
 
@@ -103,10 +84,8 @@ $$;
 -- ## errors
 
 -- Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.
-create function private.fail(
-  p_code text, p_message text, p_hint text default null, p_detail text default null
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)
+returns void language plpgsql set search_path = '' as $$
 begin
   raise exception using
     errcode = p_code,
@@ -139,7 +118,6 @@ begin
   return (private.jwt() ->> 'sub')::pg_catalog.uuid;
 end;
 $$;
-grant execute on function private.caller_id to authenticated, worker;
 
 -- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
 create function private.caller_address() returns inet language plpgsql stable set search_path = '' as $$
@@ -199,9 +177,7 @@ language plpgsql immutable set search_path = '' as $$
 declare
   v_unknown pg_catalog.text;
 begin
-  if p_object is null then
-    return;
-  end if;
+  if p_object is null then return; end if;
   if jsonb_typeof(p_object) <> 'object' then
     perform private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.');
   end if;
@@ -255,9 +231,7 @@ begin
   v_match := regexp_match(lower(p_version),
     '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?'
     '(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
-  if v_match is null then
-    return null;
-  end if;
+  if v_match is null then return null; end if;
   -- PEP 440 writes 1.2.0rc1 for what SemVer writes 1.2.0-rc.1: a number that follows letters is a part of its own.
   v_pre := coalesce(v_match[4], regexp_replace(v_match[5], '^([a-z]+)(\d+)', '\1.\2'));
   return lpad(v_match[1], 9, '0') || '.' || lpad(coalesce(v_match[2], '0'), 9, '0') || '.'
@@ -285,7 +259,6 @@ create unlogged table private.wake_ups (
   key text primary key,
   sent_at timestamptz not null
 ) with (fillfactor = 50);
-alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
 
@@ -308,9 +281,7 @@ begin
     return false;
   end if;
   -- Nobody waits for a wake-up: the transaction that holds it sends it with its commit, which is soon enough for both.
-  if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
-    return false;
-  end if;
+  if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then return false; end if;
   insert into private.wake_ups as r (key, sent_at) values (p_key, clock_timestamp())
   on conflict (key) do update set sent_at = excluded.sent_at;
   return true;
@@ -356,7 +327,6 @@ create unlogged table private.clocks (
   name text primary key,
   ran_at timestamptz not null
 );
-alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
 -- Whether something is due again; if so, it is noted as run. Never waits for another run.
@@ -381,7 +351,6 @@ create unlogged table private.rate_limits (
   window_started_at timestamptz not null,
   used integer not null
 ) with (fillfactor = 50);
-alter table private.rate_limits enable row level security;
 comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
 comment on column private.rate_limits.used is 'Attempts in it.';
 
@@ -405,7 +374,6 @@ end;
 $$;
 comment on function private.rate_limit is
   'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
-grant execute on function private.rate_limit to service_role;
 
 -- Refuses a time zone that is not known by its name.
 create function private.check_zone(p_zone text) returns void language plpgsql stable set search_path = '' as $$

@@ -35,10 +35,6 @@ create unique index git_connections_repository_idx on public.git_connections (or
 create index git_connections_org_id_idx on public.git_connections (org_id, created_at);
 create index git_connections_next_poll_at_idx on public.git_connections (next_poll_at)
   where removed_at is null and poll_seconds > 0;
-alter table public.git_connections enable row level security;
-grant select on public.git_connections to authenticated, service_role;
-create policy "Members see their organisation's repositories" on public.git_connections
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
@@ -50,16 +46,11 @@ comment on column public.git_connections.allows_identities is
   'Whether plans of its pull requests get the identities of their modules, though nobody has reviewed their code yet; '
   'those of forks never do.';
 comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
-comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
 comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
 comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
 comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
-create trigger touch before update on public.git_connections
-  for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.git_connections
-  for each row execute function private.wake_for_row();
 
 -- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 alter table public.provision_jobs add constraint provision_jobs_target_connection_id_fkey
@@ -74,7 +65,6 @@ create table private.git_secrets (
   token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000),
   next_report_at timestamptz not null default now()
 );
-alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
 comment on column private.git_secrets.webhook_secret is
   'What deliveries are signed with; sealed. Null: none is accepted, and the repository is polled.';
@@ -110,10 +100,6 @@ create index git_deliveries_connection_id_idx on public.git_deliveries (connecti
 create index git_deliveries_body_sha256_idx on public.git_deliveries (connection_id, body_sha256);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
-alter table public.git_deliveries enable row level security;
-grant select on public.git_deliveries to authenticated, service_role;
-create policy "Members see what events of their repositories led to" on public.git_deliveries
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_deliveries is
   'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
 comment on column public.git_deliveries.delivery_id is
@@ -122,16 +108,12 @@ comment on column public.git_deliveries.delivery_id is
 comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
 comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
 comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
-comment on column public.git_deliveries.before_commit is 'The commit before, as the event claims.';
-comment on column public.git_deliveries.after_commit is 'The commit after, as the event claims.';
 comment on column public.git_deliveries.body_sha256 is 'Digest of the body; the body itself is not kept.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
   'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
-create trigger wake after insert or update on public.git_deliveries
-  for each row execute function private.wake_for_row();
 
 create table public.module_git (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -156,22 +138,13 @@ create table public.module_git (
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
-alter table public.module_git enable row level security;
-grant select on public.module_git to authenticated, service_role;
-create policy "Members see how modules follow their repositories" on public.module_git
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.modules as m where m.id = module_git.module_id));
 comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
-comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
   'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
   'also plans of pull requests are applied, on request · merge_queue: an entry of GitHub''s merge queue is applied '
   'before it merges · never: plans only · null: as the nearest group above has it, or after_merge.';
-comment on column public.module_git.seen_branch is 'The branch that was read last.';
-comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
@@ -185,9 +158,6 @@ comment on column public.module_git.commits_ahead is
 comment on column public.module_git.missing_folder is
   'The folder of its source that its branch had no more when it was last read; it counts while the source names it.';
 comment on column public.module_git.moved_to is 'The one other folder with its content, which a member may accept.';
-create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.module_git
-  for each row execute function private.wake_for_row();
 
 -- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
@@ -249,11 +219,9 @@ $$;
 
 -- Judges a runner's findings in the branches for each module of the repository.
 create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
-returns setof private.git_finding
-language sql stable set search_path = '' as $$
+returns setof private.git_finding language sql stable set search_path = '' as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
-    f.value ->> 'commit',
-    f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
+    f.value ->> 'commit', f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
       and (g.seen_fingerprint is not null or g.applied_commit is not null)
       and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
@@ -281,10 +249,8 @@ $$;
 
 -- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
 -- found elsewhere.
-create function private.note_seen(
-  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
-) returns void
-language sql set search_path = '' as $$
+create function private.note_seen(p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb)
+returns void language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)
   select f.module_id, p_connection.org_id, coalesce(m.source ->> 'subfolder', ''), e.value ->> 'moved_to'
   from unnest(p_findings) as f join public.modules as m on m.id = f.module_id
@@ -331,10 +297,8 @@ $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change
 -- without a delivery was found by the poll, and gets a row of its own.
-create function private.answer_deliveries(
-  p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.answer_deliveries(p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb)
+returns void language plpgsql set search_path = '' as $$
 declare
   v_branch pg_catalog.text;
 begin
@@ -376,7 +340,6 @@ language sql security definer set search_path = '' as $$
   where id = p_connection and coalesce(refused_at, '-infinity') < now() - interval '10 seconds'
 $$;
 comment on function private.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
-grant execute on function private.refuse_git_delivery to service_role;
 
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text language sql stable set search_path = '' as $$

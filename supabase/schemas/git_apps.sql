@@ -19,13 +19,8 @@ create table public.git_apps (
 create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
 -- An app, with its installations, belongs to the organisation that created it.
 create unique index git_apps_number_idx on public.git_apps (api_url, number);
-alter table public.git_apps enable row level security;
-grant select on public.git_apps to authenticated, service_role;
-create policy "Members see their organisation's GitHub Apps" on public.git_apps
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
 comment on column public.git_apps.number is 'GitHub''s number of the app.';
-create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
 
 create table private.git_app_secrets (
   app_id uuid primary key references public.git_apps (id) on delete cascade,
@@ -33,9 +28,7 @@ create table private.git_app_secrets (
   webhook_secret text check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
   private_key text check (private_key ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(private_key) <= 8000)
 );
-alter table private.git_app_secrets enable row level security;
 comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
-comment on column private.git_app_secrets.app_id is 'Whose they are.';
 comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
 comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
 comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
@@ -48,33 +41,28 @@ create index git_connections_app_id_idx on public.git_connections (app_id) where
 
 -- ## creating
 
-create function private.start_git_app(
-  p_org uuid, p_state_hash text, p_url text default 'https://github.com'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.start_git_app(p_org uuid, p_state_hash text, p_url text default 'https://github.com')
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_app public.git_apps;
   v_url pg_catalog.text := rtrim(lower(trim(p_url)), '/');
 begin
   perform private.need('git.manage', p_org);
   delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
-  if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
-    perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
-  end if;
+  perform private.fail('RY413', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.')
+  where (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
   values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'
       else v_url || '/api/v3' end, private.caller_id(), private.caller_label(p_org)) returning * into v_app;
   insert into private.git_app_secrets (app_id, state_hash) values (v_app.id, p_state_hash);
   return to_jsonb(v_app);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The app cannot be begun.',
-      'It needs the SHA-256 of a state, and GitHub''s address.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'The app cannot be begun.',
+    'It needs the SHA-256 of a state, and GitHub''s address.');
 end;
 $$;
 comment on function private.start_git_app is
   'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
-grant execute on function private.start_git_app to authenticated;
 
 -- An app that was begun with this state; refuses one that was completed, or begun too long ago.
 create function private.begun_app(p_app uuid, p_state_hash text) returns public.git_apps
@@ -84,10 +72,8 @@ declare
 begin
   select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
   where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
-  if v_app.id is null then
-    perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
-      'for an hour, and works once.');
-  end if;
+  perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
+    'for an hour, and works once.') where v_app.id is null;
   return v_app;
 end;
 $$;
@@ -98,15 +84,13 @@ declare
   v_app public.git_apps := private.begun_app(p_app, p_state_hash);
 begin
   perform private.need('git.manage', v_app.org_id);
-  if v_app.created_by is distinct from private.caller_id() then
-    perform private.fail('RY409', 'Somebody else began this app.', 'Sign in as they did, or begin one yourself.');
-  end if;
+  perform private.fail('RY409', 'Somebody else began this app.', 'Sign in as they did, or begin one yourself.')
+  where v_app.created_by is distinct from private.caller_id();
   return jsonb_build_object('org_id', v_app.org_id, 'api_url', v_app.api_url);
 end;
 $$;
 comment on function private.pending_git_app is
   'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
-grant execute on function private.pending_git_app to authenticated;
 
 create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -119,14 +103,12 @@ begin
     html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
   perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
   return to_jsonb(v_app);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
+exception when unique_violation then
+  perform private.fail('RY409', 'This GitHub App exists already.', 'Create one of your own in Settings → Git.');
 end;
 $$;
 comment on function private.complete_git_app is
   'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
-grant execute on function private.complete_git_app to service_role;
 
 create function private.list_git_apps(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -138,7 +120,6 @@ begin
 end;
 $$;
 comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
-grant execute on function private.list_git_apps to authenticated;
 
 create function private.remove_git_app(p_app uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -146,9 +127,7 @@ declare
   v_app public.git_apps;
 begin
   select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids('module.read'));
-  if v_app.id is null then
-    perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such app.', 'It may have been removed.') where v_app.id is null;
   perform private.need('git.manage', v_app.org_id);
   update private.git_secrets as s set token = null from public.git_connections as c
   where c.id = s.connection_id and c.app_id = p_app;
@@ -160,7 +139,6 @@ end;
 $$;
 comment on function private.remove_git_app is
   'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
-grant execute on function private.remove_git_app to authenticated;
 
 -- ## using
 
@@ -206,17 +184,14 @@ $$;
 comment on function private.git_app_connection is
   'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
   'uses it.';
-grant execute on function private.git_app_connection to service_role;
 
 create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
 language plpgsql security definer set search_path = '' as $$
 declare
   v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
 begin
-  if v_live.stage <> 'RUNNING' then
-    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
-      'A token is for the attempt that holds its lease.');
-  end if;
+  perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+    'A token is for the attempt that holds its lease.') where v_live.stage <> 'RUNNING';
   return (
     select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
       and c.removed_at is null and c.app_id is not null
@@ -227,7 +202,6 @@ end;
 $$;
 comment on function private.worker_repository is
   'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
-grant execute on function private.worker_repository to worker, executor;
 
 create function private.git_installation(p_connection uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -239,7 +213,6 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function private.git_installation is
   'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
-grant execute on function private.git_installation to service_role;
 
 create function private.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -254,4 +227,3 @@ $$;
 comment on function private.git_connection_secret is
   'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
   'null where there is none.';
-grant execute on function private.git_connection_secret to service_role;

@@ -8,9 +8,8 @@ declare
   v_reason pg_catalog.text := private.early_verdict(p_delivery);
 begin
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
-  if v_connection.id is null then
-    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.')
+  where v_connection.id is null;
   if v_connection.allows_forks and p_delivery #> '{pull,is_fork}' = 'true' and p_delivery #> '{pull,is_open}' = 'true'
     then
     v_reason := private.fork_words(p_delivery #>> '{pull,head_commit}');
@@ -34,25 +33,20 @@ begin
   if p_delivery -> 'pull' is not null then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null then
-    v_row := private.follow_delivery(v_connection, v_row, p_delivery);
-  end if;
+  if v_reason is null then v_row := private.follow_delivery(v_connection, v_row, p_delivery); end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
-exception
-  when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
-    perform private.fail('RY422', 'The delivery has a field that is not valid.', sqlerrm);
+exception when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
+  perform private.fail('RY422', 'The delivery has a field that is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.receive_git_delivery is
   'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one '
   'changes nothing and gets the first verdict.';
-grant execute on function private.receive_git_delivery to service_role;
 
 -- Acts on a new delivery: runs a command; for everything else, a reading of the repository decides.
 create function private.follow_delivery(
   p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
-) returns public.git_deliveries
-language plpgsql set search_path = '' as $$
+) returns public.git_deliveries language plpgsql set search_path = '' as $$
 declare
   v_done pg_catalog.text;
   v_job bigint;
@@ -137,9 +131,7 @@ begin
   end if;
   select * into v_delivery from public.deliveries where id = p_delivery and lease_id = p_lease
     and status = 'PENDING' for update;
-  if v_delivery.id is null then
-    return jsonb_build_object('status', 'GONE');
-  end if;
+  if v_delivery.id is null then return jsonb_build_object('status', 'GONE'); end if;
   if v_status = 'FAILED' and v_delivery.attempt <= cardinality(v_retry) then
     v_status := 'PENDING';
   end if;
@@ -151,9 +143,7 @@ begin
       then now() + make_interval(secs => coalesce((p_result ->> 'retry_seconds')::integer,
         v_retry[v_delivery.attempt] * (0.9 + random() * 0.2))) else next_at end
   where id = p_delivery returning * into v_delivery;
-  if v_status = 'DELIVERED' then
-    perform private.end_pauses(v_delivery.rule_id);
-  end if;
+  if v_status = 'DELIVERED' then perform private.end_pauses(v_delivery.rule_id); end if;
   perform private.note_report(v_delivery, p_result);
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
@@ -162,7 +152,6 @@ $$;
 comment on function private.finish_delivery is
   'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
   'failure is tried again after a pause.';
-grant execute on function private.finish_delivery to service_role;
 
 -- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
@@ -188,9 +177,8 @@ begin
   select c.* into v_connection from public.provision_jobs as j
   join public.git_connections as c on c.id = j.target_connection_id and c.removed_at is null
   where j.id = v_live.job_id and j.type = 'RESOLVE';
-  if v_connection.id is null then
-    perform private.fail('RY404', 'The repository was disconnected.', 'There is nothing to read.');
-  end if;
+  perform private.fail('RY404', 'The repository was disconnected.', 'There is nothing to read.')
+  where v_connection.id is null;
   v_work := private.resolve_work(v_connection);
   return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
     case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end,
@@ -203,7 +191,6 @@ $$;
 comment on function private.worker_resolve is
   'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads and '
   'contents that are known already.';
-grant execute on function private.worker_resolve to worker, executor;
 
 -- Notes a pull request as it was announced; ends the plans of one that is closed.
 create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
@@ -217,8 +204,7 @@ begin
     merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
     left(coalesce(v_pull ->> 'author', p_delivery ->> 'sender'), 200), v_pull ->> 'base', v_pull ->> 'head_commit',
-    v_is_open,
-    v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
+    v_is_open, v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, base = excluded.base,
     head_commit = excluded.head_commit, is_open = excluded.is_open,
     merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
@@ -238,9 +224,7 @@ begin
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
       'The pull request was closed.');
   end if;
-  if v_pull -> 'is_open' <> 'true' then
-    perform private.end_pull(p_connection, v_number);
-  end if;
+  if v_pull -> 'is_open' <> 'true' then perform private.end_pull(p_connection, v_number); end if;
 end;
 $$;
 
@@ -278,9 +262,7 @@ declare
   v_connection public.git_connections;
 begin
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
-  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then
-    return;
-  end if;
+  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then return; end if;
   perform private.lock_state(v_connection.org_id, p_connection);
   perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
 exception
@@ -297,9 +279,7 @@ begin
   if p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED' then
     perform private.move_group(p_group, 'ENDED');
   end if;
-  if p_is_merged then
-    return;
-  end if;
+  if p_is_merged then return; end if;
   perform private.forget_group(p_group);
   update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
     and finished_at is null and cancelled_at is null;

@@ -89,8 +89,7 @@ create trigger report after update on public.git_connections for each row
 
 -- The outcome of a module's plan or apply: words for people, and the state of a status.
 create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
-returns table (result text, state text)
-language sql immutable set search_path = '' as $$
+returns table (result text, state text) language sql immutable set search_path = '' as $$
   select case
       when p_is_apply then case p_status when 'SUCCEEDED' then 'applied' when 'AWAITING_APPROVAL'
         then 'waits for approval' when 'CANCELLED' then 'not applied' when 'FAILED' then 'apply failed'
@@ -130,8 +129,7 @@ $$;
 
 -- Returns why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
 create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
-returns table (state text, words text)
-language sql stable set search_path = '' as $$
+returns table (state text, words text) language sql stable set search_path = '' as $$
   select t.state, t.words from (
     select d.verdict from public.git_deliveries as d where d.connection_id = p_connection.id
       and d.pull_request = p_pull.number order by d.id desc limit 1) as d
@@ -211,7 +209,9 @@ begin
       where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
   end if;
   if p_delivery.subject like 'command:%' then
-    return v_where || private.command_answer(substr(p_delivery.subject, 9)::bigint);
+    return v_where || (select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request,
+      'comment_id', c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
+      from private.git_commands as c where c.delivery_id = substr(p_delivery.subject, 9)::bigint);
   end if;
   if p_delivery.subject like 'commit:%' then
     return v_where || jsonb_build_object('kind', 'status')
@@ -266,8 +266,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
-returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_connection public.git_connections;
   v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
@@ -276,9 +275,8 @@ declare
 begin
   select * into v_connection from public.git_connections where id = p_connection
     and org_id in (select private.my_org_ids('module.read'));
-  if v_connection.id is null or p_number is not null and v_pull.number is null then
-    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
-  end if;
+  perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.')
+  where v_connection.id is null or p_number is not null and v_pull.number is null;
   perform private.need('git.read', v_connection.org_id);
   select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
     and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
@@ -305,7 +303,6 @@ $$;
 comment on function private.git_change is
   'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
   'Members.';
-grant execute on function private.git_change to authenticated;
 
 -- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
@@ -316,13 +313,6 @@ language sql stable set search_path = '' as $$
       then 'It left the merge queue.' when g.status = 'WAITING' then 'Waits for a runner, or for the entries before it.'
       end))
   from private.merge_groups as g where g.connection_id = p_connection and g.head_commit = p_commit
-$$;
-
--- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
-create function private.command_answer(p_delivery bigint) returns jsonb language sql stable set search_path = '' as $$
-  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
-    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
-  from private.git_commands as c where c.delivery_id = p_delivery
 $$;
 
 -- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
@@ -363,9 +353,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_leased bigint[];
 begin
-  if coalesce(p_limit, 0) not between 1 and 100 then
-    perform private.fail('RY422', 'A sender takes 1 to 100 messages.');
-  end if;
+  perform private.fail('RY422', 'A sender takes 1 to 100 messages.') where coalesce(p_limit, 0) not between 1 and 100;
   perform private.end_orphans();
   with mine as (
     select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
@@ -394,4 +382,3 @@ $$;
 comment on function private.lease_deliveries is
   'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
   'reports of git results as they are now.';
-grant execute on function private.lease_deliveries to service_role;

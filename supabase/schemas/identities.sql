@@ -34,20 +34,12 @@ create table public.job_identities (
     case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
   constraint job_identities_complete check (private.is_identity_complete(kind, settings))
 );
-alter table public.job_identities enable row level security;
-grant select on public.job_identities to authenticated, service_role;
-create policy "Members see their organisation's job identities" on public.job_identities
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.job_identities is
   'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
-comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
 comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
-create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
 
 -- ## attaching
 
@@ -61,10 +53,9 @@ begin
     when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
     when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
     when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
-  if exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
-    or s.value #>> '{}' ~ '[[:cntrl:]]') then
-    perform private.fail('RY422', 'The settings of an identity are texts of one line.');
-  end if;
+  perform private.fail('RY422', 'The settings of an identity are texts of one line.')
+  where exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]');
 end;
 $$;
 
@@ -98,18 +89,16 @@ begin
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
   return to_jsonb(v_identity);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A field of the identity is missing or not valid.',
-      'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
-      'vault address, plan_role and apply_role; kubernetes a server; custom a name of lower-case letters, digits and '
-      'hyphens, and an audience.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'A field of the identity is missing or not valid.',
+    'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
+    'vault address, plan_role and apply_role; kubernetes a server; custom a name of lower-case letters, digits and '
+    'hyphens, and an audience.');
 end;
 $$;
 comment on function private.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
   'Admins.';
-grant execute on function private.attach_identity to authenticated;
 
 -- An identity that the caller may do this with.
 create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
@@ -119,9 +108,7 @@ declare
 begin
   select * into v_identity from public.job_identities
   where id = p_job_identity and private.may_see(org_id, path);
-  if v_identity.id is null then
-    perform private.fail('RY404', 'There is no such identity of jobs.');
-  end if;
+  perform private.fail('RY404', 'There is no such identity of jobs.') where v_identity.id is null;
   perform private.need(p_verb, v_identity.org_id, v_identity.path);
   return v_identity;
 end;
@@ -140,7 +127,6 @@ end;
 $$;
 comment on function private.detach_identity is
   'Detaches an identity. Jobs that run get no further token for it. Admins.';
-grant execute on function private.detach_identity to authenticated;
 
 create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -155,33 +141,29 @@ begin
   perform private.audit(p_org, 'job_identity.subject_set', 'organization', p_org::pg_catalog.text,
     coalesce(p_template, 'usual'));
   return jsonb_build_object('template', private.subject_template(p_org));
-exception
-  when check_violation then
-    perform private.fail('RY422', 'That is not a subject of a token.',
-      'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
-      ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
-      'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
+exception when check_violation then
+  perform private.fail('RY422', 'That is not a subject of a token.',
+    'It begins with organization:{organization_id} or organization:{organization} and ends with :phase:{phase} or '
+    ':run_phase:{phase}. Between them are :module:{module}, :module_id:{module_id} or :workspace:{workspace}, and if '
+    'you like :group:{group}, :project:{group}, :operation:{operation} and :trust:{trust}.');
 end;
 $$;
 comment on function private.set_identity_subject is
   'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
-grant execute on function private.set_identity_subject to authenticated;
 
--- Detaches the identities and policy sets of a removed group or module: a later one with the same path must not
--- inherit them.
-create function private.detach_from_removed() returns trigger
-language plpgsql security definer set search_path = '' as $$
+-- Ends what a removed group or module had at its path, its variables, identities and policy sets: a later one with the
+-- same path must not inherit them.
+create function private.forget_path() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
+  update public.variables set ended_at = now() where org_id = old.org_id and path = old.path and ended_at is null;
   delete from public.job_identities where org_id = old.org_id and path = old.path;
   delete from public.policy_sets where org_id = old.org_id and path = old.path;
   return null;
 end;
 $$;
-create trigger detach_identities after delete on public.groups
-  for each row execute function private.detach_from_removed();
-create trigger detach_identities after update of deleted_at on public.modules
-  for each row when (old.deleted_at is null and new.deleted_at is not null)
-  execute function private.detach_from_removed();
+create trigger forget_path after delete on public.groups for each row execute function private.forget_path();
+create trigger forget_path after update of deleted_at on public.modules for each row
+  when (old.deleted_at is null and new.deleted_at is not null) execute function private.forget_path();
 
 -- ## what a job is given
 
@@ -215,10 +197,9 @@ begin
       'PLAN', 'ROLE'), 'apply_role', private.tfc_setting(v_env, 'VAULT', 'APPLY', 'ROLE'), 'namespace',
       v_env ->> 'TFC_VAULT_NAMESPACE', 'mount', v_env ->> 'TFC_VAULT_AUTH_PATH'))
   ) as k (kind, settings) where v_env ->> format('TFC_%s_PROVIDER_AUTH', upper(k.kind)) = 'true' loop
-    if not private.is_identity_complete(v_one.kind, v_one.settings) then
-      perform private.fail('RY422', format('TFC_%s_PROVIDER_AUTH is set, but not all that belongs to it.',
-        upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
-    end if;
+    perform private.fail('RY422', format('TFC_%s_PROVIDER_AUTH is set, but not all that belongs to it.',
+      upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.')
+    where not private.is_identity_complete(v_one.kind, v_one.settings);
     return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
       'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'audience',
       coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
@@ -228,10 +209,8 @@ end;
 $$;
 
 -- The identities of a module: of each name the nearest at or above its path, else that of its variables.
-create function private.effective_identities(
-  p_org uuid, p_path text, p_variables bigint[]
-) returns setof public.job_identities
-language sql stable set search_path = '' as $$
+create function private.effective_identities(p_org uuid, p_path text, p_variables bigint[])
+returns setof public.job_identities language sql stable set search_path = '' as $$
   with attached as (
     select distinct on (i.name) i.* from public.job_identities as i
     where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
@@ -258,8 +237,7 @@ $$;
 
 -- The text to enter at the cloud for one phase: a trust policy for AWS, for others the claims to demand.
 create function private.trust_document(p_identity public.job_identities, p_issuer text, p_phase text, p_subject text)
-returns jsonb
-language sql immutable set search_path = '' as $$
+returns jsonb language sql immutable set search_path = '' as $$
   select case when p_identity.kind = 'aws' then jsonb_build_object('Version', '2012-10-17', 'Statement',
       jsonb_build_array(jsonb_build_object('Effect', 'Allow', 'Principal', jsonb_build_object('Federated',
         format('arn:%s:iam::%s:oidc-provider/%s', split_part(f.role, ':', 2), split_part(f.role, ':', 5), f.issuer)),
@@ -296,7 +274,6 @@ $$;
 comment on function private.identity_trust_policies is
   'What the cloud of an identity has to trust, for each phase: tokens of this issuer, for this audience, whose subject '
   'has the organisation''s id, the module or group, and the phase. Members.';
-grant execute on function private.identity_trust_policies to authenticated;
 
 -- The lifetime of a token: as long as the lease, at most 15 minutes. During a change no other runner gets the job but
 -- by a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
@@ -327,10 +304,8 @@ declare
   v_job public.provision_jobs;
   v_identities public.job_identities[];
 begin
-  if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
-    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
-      'A token is for the attempt that holds its lease.');
-  end if;
+  perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+    'A token is for the attempt that holds its lease.') where v_live.stage <> 'RUNNING' or v_seconds <= 0;
   select * into v_job from public.provision_jobs where id = p_job;
   -- A reading of a repository acts on no module.
   if v_job.module_id is not null then
@@ -350,7 +325,6 @@ comment on function private.worker_identities is
   'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
   'its own phase; and the kinds of those that are withheld, so that the runner keeps its machine''s credentials for '
   'them from the job, too. The edge function job-identity signs what this returns.';
-grant execute on function private.worker_identities to worker, executor;
 
 create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -358,9 +332,8 @@ declare
   v_module public.modules := private.my_module(p_module, 'module.read');
   v_job public.provision_jobs;
 begin
-  if private.identity_phase(p_type) is null then
-    perform private.fail('RY422', 'That is not a job of a module.', 'Send PLAN, APPLY, DESTROY, DRIFT or OUTPUT.');
-  end if;
+  perform private.fail('RY422', 'That is not a job of a module.', 'Send PLAN, APPLY, DESTROY, DRIFT or OUTPUT.')
+  where private.identity_phase(p_type) is null;
   v_job.org_id := v_module.org_id;
   v_job.type := p_type;
   v_job.module_id := v_module.id;
@@ -378,4 +351,3 @@ end;
 $$;
 comment on function private.preview_identities is
   'The identities that a module''s next job would have, and the claims of their tokens. Members.';
-grant execute on function private.preview_identities to authenticated;

@@ -11,10 +11,6 @@ create table public.identity_subjects (
     || '|:workspace:\{workspace\}|:operation:\{operation\}|:trust:\{trust\})+:(run_)?phase:\{phase\}$')
     and template ~ '\{(module|module_id|workspace)\}')
 );
-alter table public.identity_subjects enable row level security;
-grant select on public.identity_subjects to authenticated, service_role;
-create policy "Members see how their organisation's subjects are made" on public.identity_subjects
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
 comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 

@@ -22,8 +22,7 @@ comment on type public.cancel_kind is
 -- policies about plans.
 create function private.is_about_one_thing(
   p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
-) returns boolean
-language plpgsql immutable set search_path = '' as $$
+) returns boolean language plpgsql immutable set search_path = '' as $$
 begin
   return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
     or p_type in ('RESOLVE', 'POLICY_TEST') and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
@@ -125,12 +124,10 @@ create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinne
   where pinned_worker_id is not null;
 create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
   where status = 'AWAITING_APPROVAL';
-alter table public.provision_jobs enable row level security;
-grant select on public.provision_jobs to authenticated, service_role;
+-- A reading of a repository is about all its modules, wherever its runner is.
 create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
-    -- A reading of a repository is about all its modules, wherever its runner is.
     and target_connection_id is null and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
@@ -140,18 +137,13 @@ comment on column public.provision_jobs.number is
 comment on column public.provision_jobs.module_path is
   'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, '
   'the path of the plans.';
-comment on column public.provision_jobs.target_worker_id is
-  'The cloud-hosted runner that it deploys, updates or removes.';
-comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
-comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
-comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
@@ -175,12 +167,8 @@ comment on column public.provision_jobs.last_log_seq is
 comment on column public.provision_jobs.log_day is
   'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
   'after it.';
-comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
-comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
-comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
 -- ## numbers
 
@@ -250,7 +238,6 @@ cross join lateral (
   where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
-grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is
   'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 comment on column public.last_jobs.number is 'The number of its run in the organisation.';
@@ -300,20 +287,17 @@ create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, jo
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
 create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
-alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is
   'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
 comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
 comment on column private.live_jobs.state_key is
   'What only one job at a time may act on: the module, or the runner it deploys.';
-comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is
   'The claim that took it, so that a repeated claim gets the same answer.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
-comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
 comment on column private.live_jobs.has_touched is
   'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
 comment on column private.live_jobs.unlisted_at is
@@ -322,7 +306,7 @@ comment on column private.live_jobs.returned is
   'How many attempts were given back unused; they do not count against the limit.';
 comment on column private.live_jobs.aged_from is
   'The lane that it waited in for ten minutes, before it was given the usual priority.';
-comment on column private.live_jobs.not_before_at is 'End of the back-off.';
+comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 
 -- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
@@ -357,10 +341,8 @@ create table private.job_transitions (
   description text not null,
   primary key (from_status, to_status, event)
 );
-alter table private.job_transitions enable row level security;
 comment on table private.job_transitions is
   'Every change of status that is allowed, and the events that record it. Anything else is refused.';
-comment on column private.job_transitions.event is 'The event that job_events has for it.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),
@@ -401,9 +383,7 @@ create function private.guard_job() returns trigger language plpgsql set search_
 begin
   new.updated_at := now();
   -- In two steps: the table is read only when the status changes.
-  if old.status = new.status then
-    return new;
-  end if;
+  if old.status = new.status then return new; end if;
   if not exists (
     select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
   ) then
@@ -443,18 +423,8 @@ create table public.job_events (
   primary key (job_id, id)
 );
 create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
-alter table public.job_events enable row level security;
-grant select on public.job_events to authenticated, service_role;
-create policy "Members see their organisation's job events" on public.job_events
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.provision_jobs as j where j.id = job_events.job_id));
 comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
-comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
-comment on column public.job_events.actor_id is 'The member, runner or service account.';
-comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
-comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
 -- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
@@ -494,8 +464,7 @@ create trigger remove_jobs before delete on public.organizations
 create function private.record_job_event(
   p_job public.provision_jobs, p_event text, p_from public.job_status, p_to public.job_status, p_kind
   public.actor_kind, p_actor uuid, p_label text, p_reason text default null, p_detail jsonb default '{}'
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
     to_status, reason, detail)
@@ -542,9 +511,7 @@ $$;
 create function private.report_steps(p_steps jsonb) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin
-  if jsonb_typeof(p_steps) = 'null' then
-    return null;
-  end if;
+  if jsonb_typeof(p_steps) = 'null' then return null; end if;
   if jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144 or jsonb_array_length(p_steps) > 500
     or jsonb_path_exists(p_steps, 'strict $[*] ? (@.type() != "object")') then
     perform private.fail('RY422', 'Steps are a list of at most 500 objects and 256 KiB.');

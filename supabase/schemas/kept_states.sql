@@ -27,18 +27,12 @@ create table private.kept_states (
 );
 create index kept_states_module_id_idx on private.kept_states (module_id);
 create index kept_states_org_id_idx on private.kept_states (org_id);
-alter table private.kept_states enable row level security;
 comment on table private.kept_states is
   'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
   'person decides about each.';
-comment on column private.kept_states.module_id is 'The module whose state it would have been.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
-comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
-comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
-comment on column private.kept_states.discarded_at is
-  'When a person decided that it is not needed; its text is removed then.';
 
 create function private.kept_states(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -56,17 +50,14 @@ $$;
 comment on function private.kept_states is
   'States that a job wrote and that were not stored, newest first, without their text: a person released the job '
   'meanwhile. Members.';
-grant execute on function private.kept_states to authenticated;
 
 -- Refuses a further kept state of a job while people have many to decide about.
 create function private.check_kept_room(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
-  if (select count(*) from private.kept_states as k
-    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
-    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
-      private.job_number(p_job)),
-      'Store or discard some of them on the job''s page.');
-  end if;
+  perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+    private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
+  where (select count(*) from private.kept_states as k
+    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000;
 end;
 $$;
 
@@ -82,17 +73,14 @@ $$;
 create function private.worker_state_keep(
   p_job bigint, p_attempt integer, p_number integer, p_body text, p_written_at timestamptz default null, p_reason text
   default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_job public.provision_jobs;
   v_new pg_catalog.record;
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  if v_runner.is_for_one_job then
-    perform private.check_scope(p_job, p_attempt);
-  end if;
+  if v_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   select * into v_job from public.provision_jobs where id = p_job;
   if v_job.module_id is null or not exists (
     select from public.job_events as e
@@ -101,9 +89,8 @@ begin
     perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job));
   end if;
   perform private.refuse_reader(p_job);
-  if coalesce(p_number, 0) < 1 then
-    perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.');
-  end if;
+  perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.')
+  where coalesce(p_number, 0) < 1;
   if p_body is null then
     return jsonb_build_object('is_known', private.is_attempts_time(p_job, p_attempt, p_written_at));
   end if;
@@ -129,7 +116,6 @@ $$;
 comment on function private.worker_state_keep is
   'Hands over a state that may not be stored any more, because a person released the job; it is kept for a person to '
   'decide about. Without a body: whether the attempt may have written one then.';
-grant execute on function private.worker_state_keep to worker, executor;
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
 create function private.my_kept_state(p_id uuid, p_is_open boolean) returns private.kept_states
@@ -139,9 +125,8 @@ declare
 begin
   select * into v_kept from private.kept_states where id = p_id;
   perform private.my_module(v_kept.module_id, 'state.write');
-  if v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null then
-    perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.');
-  end if;
+  perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.')
+  where v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null;
   return v_kept;
 end;
 $$;
@@ -170,7 +155,6 @@ end;
 $$;
 comment on function private.kept_state is
   'The text of a state that was not stored (body). Reading it is audited. Admins.';
-grant execute on function private.kept_state to authenticated;
 
 create function private.discard_kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -187,4 +171,3 @@ end;
 $$;
 comment on function private.discard_kept_state is
   'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
-grant execute on function private.discard_kept_state to authenticated;

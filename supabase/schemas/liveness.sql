@@ -17,11 +17,9 @@ create unlogged table private.heartbeats (
   tick_slots integer not null default 0,
   tick_draining integer not null default 0
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.2);
-alter table private.heartbeats enable row level security;
 comment on table private.heartbeats is
   'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
   'crash.';
-comment on column private.heartbeats.last_seen_at is 'The server''s time of the last heartbeat.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
 comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
@@ -39,7 +37,6 @@ create table private.worker_ticks (
   primary key (worker_id, at, instance_id)
 );
 create index worker_ticks_at_idx on private.worker_ticks (at);
-alter table private.worker_ticks enable row level security;
 comment on table private.worker_ticks is
   'A runner''s quarters of an hour: how many heartbeats it sent, and how busy it was. The strip on its page.';
 comment on column private.worker_ticks.heartbeats is 'Heartbeats in it; 60 when nothing was missed.';
@@ -78,7 +75,6 @@ comment on view private.instance_liveness is
   'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
-comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -125,8 +121,6 @@ comment on view private.worker_liveness is
 comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
 comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
-comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
-comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
 -- ## a runner that returned
 
@@ -167,10 +161,8 @@ comment on type private.instance_before is
 
 -- Writes the heartbeat: one row of an UNLOGGED table. At the turn of a quarter of an hour, also what the last one was
 -- like. False when there is no row.
-create function private.write_heartbeat(
-  p_runner private.runner, p_known private.instance_before, p_is_draining boolean
-) returns boolean
-language plpgsql set search_path = '' as $$
+create function private.write_heartbeat(p_runner private.runner, p_known private.instance_before, p_is_draining boolean)
+returns boolean language plpgsql set search_path = '' as $$
 declare
   v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
@@ -193,8 +185,7 @@ $$;
 create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
-) returns boolean
-language plpgsql immutable set search_path = '' as $$
+) returns boolean language plpgsql immutable set search_path = '' as $$
 begin
   return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE'
     or p_known.status <> 'ONLINE' or p_known.version is distinct from coalesce(p_version, p_known.version)
@@ -222,8 +213,7 @@ $$;
 -- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   update public.worker_instances as i set
     status = n.status, version = n.version, facts = n.facts, hostname = n.hostname, engines = n.engines,
@@ -334,8 +324,7 @@ $$;
 
 create function private.worker_heartbeat(
   p_status text, p_version text, p_running jsonb default '[]', p_facts jsonb default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_known private.instance_before;
@@ -373,7 +362,6 @@ $$;
 comment on function private.worker_heartbeat is
   'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was '
   'lost, drain, update, look for work.';
-grant execute on function private.worker_heartbeat to worker;
 
 -- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
 -- heartbeat first.

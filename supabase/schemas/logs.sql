@@ -20,20 +20,14 @@ create table public.job_log_chunks (
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
-alter table public.job_log_chunks enable row level security;
-grant select on public.job_log_chunks to authenticated, service_role;
-create policy "Members read their organisation's job logs" on public.job_log_chunks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.provision_jobs as j where j.id = job_log_chunks.job_id));
 comment on table public.job_log_chunks is
   'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
+comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
-comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 
 do $$
 begin
@@ -45,7 +39,6 @@ $$;
 
 -- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
 create table private.job_log_chunks_rest partition of public.job_log_chunks default;
-alter table private.job_log_chunks_rest enable row level security;
 comment on table private.job_log_chunks_rest is
   'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
 
@@ -66,9 +59,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_name pg_catalog.text := private.log_partition_name(p_day);
 begin
-  if to_regclass('private.' || v_name) is not null then
-    return;
-  end if;
+  if to_regclass('private.' || v_name) is not null then return; end if;
   perform pg_advisory_xact_lock(private.lock_key('log_partition'));
   if to_regclass('private.' || v_name) is not null
     or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
@@ -112,8 +103,7 @@ $$;
 
 create function private.worker_append_logs(
   p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
@@ -121,9 +111,7 @@ declare
   v_is_late boolean := v_live.job_id is null;
   v_last integer;
 begin
-  if v_is_late then
-    v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late);
-  end if;
+  if v_is_late then v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late); end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
@@ -143,7 +131,6 @@ $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
-grant execute on function private.worker_append_logs to worker, executor;
 
 -- The reads of a log are planned for their day: a runner's calls have generic plans, which lock every partition.
 -- Ranges of chunks that have not arrived: [[from, to], …].
@@ -169,8 +156,7 @@ $$;
 -- same takes twice as long to plan.
 create function private.stored_log(
   p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
-)
-language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+) language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 declare
   v_chunk pg_catalog.record;
   v_bodies pg_catalog.text[] := '{}';
@@ -183,9 +169,7 @@ begin
   loop
     chunks := chunks + (v_chunk.seq <= p_last)::integer;
     bytes := bytes + v_chunk.bytes;
-    if bytes <= 16777216 then
-      v_bodies := v_bodies || v_chunk.body;
-    end if;
+    if bytes <= 16777216 then v_bodies := v_bodies || v_chunk.body; end if;
   end loop;
   if bytes <= 16777216 then
     sha256 := encode(sha256(convert_to(array_to_string(v_bodies, ''), 'UTF8')), 'hex');
@@ -204,7 +188,6 @@ create table private.artifacts (
   primary key (job_id, attempt, name)
 );
 create index artifacts_created_at_idx on private.artifacts (created_at);
-alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 
@@ -223,8 +206,7 @@ $$;
 
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
   v_body pg_catalog.bytea;
@@ -241,7 +223,6 @@ exception
 end;
 $$;
 comment on function private.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
-grant execute on function private.worker_put_artifact to worker, executor;
 
 create function private.worker_get_artifact(p_job bigint, p_attempt integer, p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -259,17 +240,14 @@ begin
   )
   select a.* into v_artifact from line as l join private.artifacts as a on a.job_id = l.job_id
   where a.name = p_name order by l.steps, a.attempt desc limit 1;
-  if v_artifact.job_id is null then
-    perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
-      'It may be past its retention period; plan again.');
-  end if;
+  perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
+    'It may be past its retention period; plan again.') where v_artifact.job_id is null;
   return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64',
     translate(encode(v_artifact.body, 'base64'), chr(10), ''));
 end;
 $$;
 comment on function private.worker_get_artifact is
   'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
-grant execute on function private.worker_get_artifact to worker, executor;
 
 -- ## uploads
 -- A plan of what is on somebody's disk: the folder comes as an archive, becomes a file of the plan's job, and is the
@@ -285,13 +263,12 @@ create table private.uploads (
 );
 create index uploads_org_id_idx on private.uploads (org_id, created_at);
 create index uploads_module_id_idx on private.uploads (module_id);
-alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
 comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB. Null: it is still to come.';
 
--- Refuses an upload that is not there, or not there any more.
-create function private.refuse_upload() returns void
-language plpgsql immutable set search_path = '' as $$
+-- Refuses an upload that is not there, or not there any more. Volatile: what never changes is computed while a call is
+-- planned, whatever its condition.
+create function private.refuse_upload() returns void language plpgsql set search_path = '' as $$
 begin
   perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
 end;
@@ -304,9 +281,8 @@ declare
   v_id pg_catalog.uuid;
 begin
   delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
-  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
-    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
-  end if;
+  perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.')
+  where (select count(*) from private.uploads where org_id = v_module.org_id) >= 20;
   insert into private.uploads (org_id, module_id, created_by) values (v_module.org_id, p_module, private.caller_id())
   returning id into v_id;
   return jsonb_build_object('id', v_id);
@@ -314,7 +290,6 @@ end;
 $$;
 comment on function private.start_upload is
   'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
-grant execute on function private.start_upload to authenticated;
 
 create function private.upload_status(p_upload uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -323,21 +298,16 @@ declare
 begin
   select u.* into v_upload from private.uploads as u join public.modules as m on m.id = u.module_id
   where u.id = p_upload and private.may_see(m.org_id, m.path);
-  if v_upload.id is null then
-    perform private.refuse_upload();
-  end if;
+  perform private.refuse_upload() where v_upload.id is null;
   perform private.need('job.plan', v_upload.org_id, m.path) from public.modules as m where m.id = v_upload.module_id;
   return jsonb_build_object('id', p_upload, 'module_id', v_upload.module_id,
     'is_complete', v_upload.body is not null);
 end;
 $$;
 comment on function private.upload_status is 'Whether an upload that waits for its job has arrived. Operators.';
-grant execute on function private.upload_status to authenticated;
 
-create function private.upload_source(
-  p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text, p_upload uuid default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'job.plan');
   v_body pg_catalog.bytea;
@@ -347,9 +317,8 @@ begin
   v_id := coalesce(p_upload, (private.start_upload(p_module) ->> 'id')::pg_catalog.uuid);
   update private.uploads set body = v_body, sha256 = lower(p_sha256)
   where id = v_id and module_id = v_module.id and body is null;
-  if not found then
-    perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.');
-  end if;
+  perform private.fail('RY409', 'This upload has arrived already, or does not wait any more.', 'Start another one.')
+  where not found;
   return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
 exception
   when check_violation or not_null_violation or invalid_parameter_value then
@@ -359,27 +328,22 @@ $$;
 comment on function private.upload_source is
   'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. '
   'Operators.';
-grant execute on function private.upload_source to authenticated;
 
 -- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(
   p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
-) returns void
-language plpgsql stable set search_path = '' as $$
+) returns void language plpgsql stable set search_path = '' as $$
 begin
   if p_is_applied then
     perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
       'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
     from public.modules as m where m.id = p_module and not m.can_apply_uploads;
   end if;
-  if p_type <> 'PLAN' then
-    perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
-      'Plan it; apply that plan where the module allows it (can_apply_uploads).');
-  end if;
-  if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module and u.body is not null) then
-    perform private.refuse_upload();
-  end if;
+  perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
+    'Plan it; apply that plan where the module allows it (can_apply_uploads).') where p_type <> 'PLAN';
+  perform private.refuse_upload()
+  where not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
+    and u.module_id = p_module and u.body is not null);
 end;
 $$;
 
@@ -391,9 +355,7 @@ begin
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
   -- Looked for before, and removed meanwhile because its hour was over.
-  if not found then
-    perform private.refuse_upload();
-  end if;
+  perform private.refuse_upload() where not found;
 end;
 $$;
 

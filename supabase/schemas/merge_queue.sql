@@ -25,7 +25,6 @@ create index merge_groups_org_id_idx on private.merge_groups (org_id);
 create index merge_groups_set_id_idx on private.merge_groups (set_id);
 create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id);
 create index merge_groups_created_at_idx on private.merge_groups (created_at);
-alter table private.merge_groups enable row level security;
 comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
 comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
 comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
@@ -35,8 +34,7 @@ comment on column private.merge_groups.status is
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
-returns void
-language plpgsql set search_path = '' as $$
+returns void language plpgsql set search_path = '' as $$
 begin
   update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
     apply_set_id = p_group.apply_set_id
@@ -66,10 +64,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Plans the modules of an entry that are applied in the queue and would have other content.
-create function private.plan_group(
-  p_connection public.git_connections, p_group private.merge_groups, p_found jsonb
-) returns uuid
-language plpgsql set search_path = '' as $$
+create function private.plan_group(p_connection public.git_connections, p_group private.merge_groups, p_found jsonb)
+returns uuid language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[] := array(
     select m.id from private.modules_of_connection(p_connection) as m
@@ -191,9 +187,7 @@ declare
   v_set pg_catalog.uuid := coalesce(p_group.apply_set_id, p_group.set_id);
   v_problem pg_catalog.text;
 begin
-  if p_group.status = 'APPLYING' then
-    perform private.approve_group(p_group);
-  end if;
+  if p_group.status = 'APPLYING' then perform private.approve_group(p_group); end if;
   if exists (select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
     where m.set_id = v_set and (j.id is null and m.left_out is null
       or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING'))) then

@@ -4,8 +4,7 @@
 create function private.upsert_group(
   p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null,
   p_git_apply text default null, p_time_limits jsonb default null, p_drift_action text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
@@ -22,51 +21,32 @@ begin
   perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
-exception
-  when check_violation then
-    perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
-      'is after_merge, before_merge, merge_queue, never or inherit; time limits are 1 to 604800 s for plan and apply, '
-      '1 to 600 s for hook; drift_action is tell, plan, apply, accept or inherit.');
+exception when check_violation then
+  perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
+    'is after_merge, before_merge, merge_queue, never or inherit; time limits are 1 to 604800 s for plan and apply, '
+    '1 to 600 s for hook; drift_action is tell, plan, apply, accept or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
-grant execute on function private.upsert_group to authenticated;
 
-create function private.create_module(
-  p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.create_module(p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}')
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.modules;
   v_module public.modules;
 begin
   perform private.need('module.write', p_org, p_group_path);
-  if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
-    perform private.fail('RY422', 'That is not a name for a module.',
-      'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
-  end if;
-  if exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name) then
-    perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name),
-      'Choose another name for the module.');
-  end if;
-  v_new := private.merge_spec(private.blank_module(p_org), p_spec);
-  if v_new.can_apply_uploads then
-    perform private.need('module.guard', p_org, p_group_path);
-  end if;
+  perform private.fail('RY422', 'That is not a name for a module.',
+    'Use 1 to 63 lower-case letters, digits, hyphens and underscores.')
+  where coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$';
+  perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name),
+    'Choose another name for the module.')
+  where exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name);
+  v_new := private.merge_spec(private.blank_module(p_org, p_group_path, p_name), p_spec);
+  perform private.need('module.guard', p_org, p_group_path) where v_new.can_apply_uploads;
   perform private.need('job.apply', p_org, p_group_path) where v_new.auto_apply;
-  insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
-      extra_files, hooks,
-    labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
-    can_apply_uploads, time_limits, drift_ignores, is_temporary
-  ) values (
-    p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
-      v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.extra_files, v_new.hooks,
-      v_new.labels, v_new.runner_instance_name,
-    v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-    v_new.can_apply_uploads, v_new.time_limits, v_new.drift_ignores, v_new.is_temporary
-  ) returning * into v_module;
+  v_new.group_id := private.ensure_groups(p_org, p_group_path);
+  insert into public.modules select v_new.* returning * into v_module;
   perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
   perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
@@ -81,7 +61,6 @@ end;
 $$;
 comment on function private.create_module is
   'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
-grant execute on function private.create_module to authenticated;
 
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -102,8 +81,7 @@ begin
   perform private.need('job.apply', v_old.org_id, v_old.path) where v_module.auto_apply and not v_old.auto_apply;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
-      engine = v_module.engine,
-    engine_version = v_module.engine_version, backend = v_module.backend,
+    engine = v_module.engine, engine_version = v_module.engine_version, backend = v_module.backend,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -117,16 +95,14 @@ begin
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
   return to_jsonb(v_module);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
 end;
 $$;
 comment on function private.update_module is
   'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs '
   'that are already queued keep what they had. Operators; admins to lower approvals_required, and for '
   'can_apply_uploads and is_temporary.';
-grant execute on function private.update_module to authenticated;
 
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -134,20 +110,17 @@ declare
   v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
-  if p_confirm_name is distinct from v_module.name then
-    perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.',
-      v_module.name));
-  end if;
+  perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.', v_module.name))
+  where p_confirm_name is distinct from v_module.name;
   perform private.lock_dependencies(v_module.org_id);
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
   perform private.refuse_consumers(v_module);
-  if private.is_state_in_use(p_module)
-    or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
-    perform private.fail('RY409', 'The module has jobs that are not finished.',
-      'Cancel them, or wait until they are done.');
-  end if;
+  perform private.fail('RY409', 'The module has jobs that are not finished.',
+    'Cancel them, or wait until they are done.')
+  where private.is_state_in_use(p_module)
+    or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL');
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
   delete from public.module_dependencies where consumer_id = p_module;
   delete from public.role_bindings where org_id = v_module.org_id and path = v_module.path;
@@ -162,4 +135,3 @@ $$;
 comment on function private.delete_module is
   'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its '
   'resources in the cloud stay. Admins.';
-grant execute on function private.delete_module to authenticated;

@@ -42,8 +42,6 @@ create table public.groups (
   updated_at timestamptz not null default now(),
   unique (org_id, path)
 );
-alter table public.groups enable row level security;
-grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
@@ -54,13 +52,6 @@ comment on column public.groups.time_limits is
 comment on column public.groups.drift_action is
   'What is done about drift of modules below: tell · plan: plan and wait · apply: if only drifted resources are '
   'touched and none is destroyed · accept: into the state. Null: as the group above; tell at the top.';
-create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
-create trigger wake after insert or update
-  or delete on public.groups for each row execute function private.wake_for_row();
-create policy "Members see their organisation's groups" on public.groups
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
@@ -103,8 +94,6 @@ create index modules_group_id_idx on public.modules (group_id);
 create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
-alter table public.modules enable row level security;
-grant select on public.modules to authenticated, service_role;
 comment on table public.modules is
   'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
 comment on column public.modules.source is
@@ -116,8 +105,6 @@ comment on column public.modules.backend is
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
-comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
-comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
 comment on column public.modules.approval_timeout_seconds is
   'An apply that is not approved within this time is cancelled.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
@@ -134,10 +121,6 @@ comment on column public.modules.drift_ignores is
   'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both matches anything.';
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
-create policy "Members see their organisation's modules" on public.modules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Refuses a module whose fields are out of range.
 create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
@@ -180,10 +163,9 @@ begin
   perform private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
     'before_destroy', 'after_destroy', 'before_output', 'after_output']);
-  if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
-    or length(h.value #>> '{}') > 65536) then
-    perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
-  end if;
+  perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.')
+  where exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
+    or length(h.value #>> '{}') > 65536);
 end;
 $$;
 
@@ -209,23 +191,17 @@ declare
   v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files'
     when 'local' then 'path' end;
 begin
-  if p_kind = 'upload' then
-    perform private.fail('RY422', 'A module''s code cannot be an upload.',
-      'Uploads are for one plan: runyard run plan .');
-  end if;
+  perform private.fail('RY422', 'A module''s code cannot be an upload.', 'Uploads are for one plan: runyard run plan .')
+  where p_kind = 'upload';
   perform private.refuse_unknown_keys(p_source, case p_kind
     when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']
     when 'inline' then array['files'] else array['path'] end);
-  if not p_source ? v_needed then
-    perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
-  end if;
-  if p_kind in ('git', 'archive') then
-    perform private.check_address(p_source ->> 'url');
-  end if;
-  if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
-    perform private.fail('RY422', 'The address contains a password.',
-      'Keep credentials on the runner; write the address without them.');
-  end if;
+  perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed))
+  where not p_source ? v_needed;
+  if p_kind in ('git', 'archive') then perform private.check_address(p_source ->> 'url'); end if;
+  perform private.fail('RY422', 'The address contains a password.',
+    'Keep credentials on the runner; write the address without them.')
+  where p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@';
 end;
 $$;
 
@@ -252,8 +228,7 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
-create function private.need_modules(p_org uuid) returns uuid[]
-language plpgsql stable set search_path = '' as $$
+create function private.need_modules(p_org uuid) returns uuid[] language plpgsql stable set search_path = '' as $$
 declare
   v_seen pg_catalog.text[] := private.need_seen(p_org);
 begin
@@ -265,10 +240,9 @@ $$;
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
 begin
-  if not coalesce(private.is_path(p_path), false) then
-    perform private.fail('RY422', format('"%s" is not a path.', p_path),
-      'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.');
-  end if;
+  perform private.fail('RY422', format('"%s" is not a path.', p_path),
+    'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.')
+  where not coalesce(private.is_path(p_path), false);
   -- A path is either: what is assigned to the group would go with the module.
   perform private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
   from public.modules as m
@@ -291,12 +265,6 @@ create table public.module_locks (
   created_at timestamptz not null default now()
 );
 create index module_locks_org_id_idx on public.module_locks (org_id);
-alter table public.module_locks enable row level security;
-grant select on public.module_locks to authenticated, service_role;
-create policy "Members see their organisation's module locks" on public.module_locks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.modules as m where m.id = module_locks.module_id));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
@@ -312,10 +280,9 @@ begin
       and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
       and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
   order by l.created_at limit 1;
-  if v_lock.module_id is not null then
-    perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
-      'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.');
-  end if;
+  perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
+    'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
+  where v_lock.module_id is not null;
 end;
 $$;
 
@@ -325,18 +292,14 @@ declare
   v_group public.groups;
 begin
   select * into v_group from public.groups where id = p_group and private.may_see(org_id, path);
-  if v_group.id is null then
-    perform private.fail('RY404', 'There is no such group.');
-  end if;
+  perform private.fail('RY404', 'There is no such group.') where v_group.id is null;
   perform private.need('group.delete', v_group.org_id, v_group.path);
-  if exists (select from public.modules where group_id = p_group and deleted_at is null)
-    or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
-    perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
-  end if;
-  if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
-    perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
-      'Take those assignments away first.');
-  end if;
+  perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.')
+  where exists (select from public.modules where group_id = p_group and deleted_at is null)
+    or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/'));
+  perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
+    'Take those assignments away first.')
+  where exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path);
   delete from public.role_bindings where org_id = v_group.org_id and path = v_group.path;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
@@ -344,20 +307,17 @@ begin
 end;
 $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
-grant execute on function private.delete_group to authenticated;
 
 -- Refuses a module's own backend where Runyard has its state, and where its engine has none.
 create function private.check_backend(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_module.backend = 'own' and p_module.engine = 'pulumi' then
-    perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
-      'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.');
-  end if;
-  if p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id) then
-    perform private.fail('RY409', 'Runyard has a state of this module.',
-      'Move it into your backend first, then create another module that keeps its own backend.');
-  end if;
+  perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+    'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
+  where p_module.backend = 'own' and p_module.engine = 'pulumi';
+  perform private.fail('RY409', 'Runyard has a state of this module.',
+    'Move it into your backend first, then create another module that keeps its own backend.')
+  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id);
 end;
 $$;
 
@@ -388,35 +348,24 @@ begin
     'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
       'hooks', 'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
-    'can_apply_uploads', 'is_temporary', 'time_limits',
-    'drift_ignores']);
+    'can_apply_uploads', 'is_temporary', 'time_limits', 'drift_ignores']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
   v_module.labels := private.sorted_labels(v_module.labels);
   perform private.check_module(v_module);
   return v_module;
-exception
-  when invalid_text_representation or numeric_value_out_of_range or invalid_parameter_value then
-    perform private.fail('RY422', 'A field of the module has the wrong type.', sqlerrm);
+exception when invalid_text_representation or numeric_value_out_of_range or invalid_parameter_value then
+  perform private.fail('RY422', 'A field of the module has the wrong type.', sqlerrm);
 end;
 $$;
 
--- A module as it is before anybody has said anything about it.
-create function private.blank_module(p_org uuid) returns public.modules
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_new public.modules;
-begin
-  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
-      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
-    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
-    '{}'::pg_catalog.jsonb as time_limits, '[]'::pg_catalog.jsonb as drift_ignores, '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
-    v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
-      v_new.can_apply_uploads, v_new.is_temporary, v_new.time_limits, v_new.drift_ignores,
-    v_new.description;
-  return v_new;
-end;
+-- A new module of a group, as it is before anybody has said anything about it.
+create function private.blank_module(p_org uuid, p_group_path text, p_name text) returns public.modules
+language sql volatile set search_path = '' as $$
+  select jsonb_populate_record(null::public.modules, jsonb_build_object('id', gen_random_uuid(), 'org_id', p_org,
+    'group_path', p_group_path, 'name', p_name, 'path', p_group_path || '/' || p_name, 'created_at', now(),
+    'updated_at', now()) || '{"description": "", "source_kind": "inline", "source": {"files": {}}, "engine": "tofu",
+      "extra_files": [], "hooks": {}, "labels": [], "approvals_required": 0, "approval_timeout_seconds": 86400,
+      "auto_apply": false, "can_apply_uploads": false, "is_temporary": false, "time_limits": {}, "drift_ignores": []}')
 $$;
 
 -- A module that the caller may use in that role.
@@ -427,9 +376,7 @@ declare
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
     and private.may_see(org_id, path);
-  if v_module.id is null then
-    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such module.', 'It may have been removed.') where v_module.id is null;
   perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
@@ -461,22 +408,19 @@ begin
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
   on conflict do nothing returning * into v_lock;
-  if v_lock.module_id is null then
-    perform private.fail('RY409', 'The module is locked already.', 'Look at who locked it, and why.');
-  end if;
+  perform private.fail('RY409', 'The module is locked already.', 'Look at who locked it, and why.')
+  where v_lock.module_id is null;
   perform private.audit(v_module.org_id, 'module.locked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('reason', v_lock.reason));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return to_jsonb(v_lock);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Explain why applies are blocked.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Explain why applies are blocked.');
 end;
 $$;
 comment on function private.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
-grant execute on function private.lock_module to authenticated;
 
 -- Refuses what goes around somebody else's lock.
 create function private.refuse_others_lock(p_module uuid) returns void
@@ -494,13 +438,10 @@ declare
   v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
-  if p_is_own then
-    perform private.refuse_others_lock(p_module);
-  end if;
+  perform private.refuse_others_lock(p_module) where p_is_own;
   delete from public.module_locks where module_id = p_module returning * into v_lock;
-  if v_lock.module_id is null then
-    perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
-  end if;
+  perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.')
+  where v_lock.module_id is null;
   perform private.audit(v_module.org_id, 'module.unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('reason', v_lock.reason, 'locked_by', v_lock.user_label));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
@@ -509,7 +450,6 @@ end;
 $$;
 comment on function private.unlock_module is
   'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
-grant execute on function private.unlock_module to authenticated;
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
 create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$

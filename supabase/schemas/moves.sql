@@ -45,28 +45,23 @@ declare
   v_first public.modules := private.my_module(p_modules[1], 'state.write');
   v_module public.modules;
 begin
-  if cardinality(p_modules) > 1 or v_other = v_first.id then
-    perform private.fail('RY422', 'One job changes the state of one module, or of two different ones.',
-      'Name one module; a second one only to move resources there.');
-  end if;
+  perform private.fail('RY422', 'One job changes the state of one module, or of two different ones.',
+    'Name one module; a second one only to move resources there.')
+  where cardinality(p_modules) > 1 or v_other = v_first.id;
   for v_module in select m.* from unnest(array_remove(p_modules || v_other, null)) as p (id)
     cross join lateral private.my_module(p.id, 'state.write') as m
   loop
     perform private.refuse_own_backend(v_module.id);
-    if v_module.engine = 'pulumi' or v_module.org_id <> v_first.org_id then
-      perform private.fail('RY422', format('The state of "%s" is changed with Pulumi itself.', v_module.path),
-        'Pull it, run "pulumi state" on it, and push it.');
-    end if;
-    if exists (select from private.state_locks as l where l.module_id = v_module.id)
-      or private.has_writer(v_module.id) then
-      perform private.fail('RY423', format('A job is using the state of "%s".', v_module.path),
-        'Wait until it is done, then change the state.');
-    end if;
+    perform private.fail('RY422', format('The state of "%s" is changed with Pulumi itself.', v_module.path),
+      'Pull it, run "pulumi state" on it, and push it.')
+    where v_module.engine = 'pulumi' or v_module.org_id <> v_first.org_id;
+    perform private.fail('RY423', format('A job is using the state of "%s".', v_module.path),
+      'Wait until it is done, then change the state.')
+    where exists (select from private.state_locks as l where l.module_id = v_module.id)
+      or private.has_writer(v_module.id);
   end loop;
-  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) < 0 then
-    perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path),
-      'Bring it in, or apply first.');
-  end if;
+  perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path), 'Bring it in, or apply first.')
+  where p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) < 0;
 end;
 $$;
 
@@ -110,10 +105,9 @@ begin
     perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]);
   end if;
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
-  if v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
-    where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null) then
-    perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.')
+  where v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
+    where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null);
   return v_other;
 end;
 $$;
@@ -130,7 +124,6 @@ begin
 end;
 $$;
 comment on function private.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
-grant execute on function private.worker_destination_state to worker, executor;
 
 create function private.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -144,10 +137,9 @@ begin
   v_from := private.succeed_state(v_module, p_from, p_job, p_attempt);
   v_to := private.succeed_state(v_other, p_to, p_job, p_attempt);
   -- After the writes: a call that is repeated, because its answer was lost, has been carried out already.
-  if (v_from ->> 'is_unchanged' = 'false' or v_to ->> 'is_unchanged' = 'false') and (private.has_writer(v_other)
-    or exists (select from private.state_locks as l where l.module_id in (v_module, v_other))) then
-    perform private.fail('RY423', 'A job is using one of the two states.', 'Wait until it is done, then move again.');
-  end if;
+  perform private.fail('RY423', 'A job is using one of the two states.', 'Wait until it is done, then move again.')
+  where (v_from ->> 'is_unchanged' = 'false' or v_to ->> 'is_unchanged' = 'false') and (private.has_writer(v_other)
+    or exists (select from private.state_locks as l where l.module_id in (v_module, v_other)));
   perform private.wake_org(m.org_id, 'modules', m.id::pg_catalog.text) from public.modules as m where m.id = v_other;
   return jsonb_build_object('from', v_from, 'to', v_to);
 end;
@@ -155,4 +147,3 @@ $$;
 comment on function private.worker_move_states is
   'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused while another '
   'job uses one of them, and when one has changed since it was read.';
-grant execute on function private.worker_move_states to worker, executor;

@@ -10,11 +10,10 @@ declare
   v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
 begin
   perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
-  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
-    or length(p_source ->> 'ref') > 200 then
-    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
-      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
-  end if;
+  perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
+    'Write {"group": "platform", "url": "https://…", "ref": "main"}.')
+  where (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
+    or length(p_source ->> 'ref') > 200;
   if v_url is not null then
     perform private.check_source('git', jsonb_build_object('url', v_url));
   end if;
@@ -34,39 +33,30 @@ declare
 begin
   perform private.need('module.write', p_org, p_source ->> 'group');
   v_source := private.survey_source(p_source);
-  v_job.org_id := p_org;
-  v_job.type := 'RESOLVE';
+  -- Somebody looks at the page and waits for it.
+  v_job := private.new_job(p_org, 'RESOLVE', 90);
   v_job.module_path := v_source ->> 'group';
   v_job.group_path := v_source ->> 'group';
-  -- Somebody looks at the page and waits for it.
-  v_job.priority := 90;
-  v_job.approvals_required := 0;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_org);
   v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
     coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
   v_job := private.add_job(v_job, 'To list its root modules.');
   if p_source ? 'archive' then
     v_body := decode(p_source ->> 'archive', 'base64');
-    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
-      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
-        'Send it again.');
-    end if;
+    perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.', 'Send it again.')
+    where encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400;
     insert into private.artifacts (job_id, attempt, name, body, sha256)
     values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
   end if;
   perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
     'RESOLVE ' || (v_source ->> 'name'));
   return jsonb_build_object('id', v_job.id, 'number', v_job.number);
-exception
-  when invalid_parameter_value then
-    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
+exception when invalid_parameter_value then
+  perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
 end;
 $$;
 comment on function private.request_survey is
   'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
   '(base64), sha256}; they are in the result of the job. Operators.';
-grant execute on function private.request_survey to authenticated;
 
 -- A finished reading that the caller may use.
 create function private.my_survey(p_job bigint) returns public.provision_jobs
@@ -74,10 +64,8 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_job public.provision_jobs := private.my_job(p_job, 'module.write');
 begin
-  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
-    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
-      'Read the source again.');
-  end if;
+  perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.')
+  where v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null;
   return v_job;
 end;
 $$;
@@ -90,9 +78,8 @@ begin
   perform private.need_seen(p_org);
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
     and j.payload ? 'survey' and private.sees_job(j);
-  if v_job.id is null then
-    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
-  end if;
+  perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.')
+  where v_job.id is null;
   return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
     'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
       select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
@@ -108,7 +95,6 @@ $$;
 comment on function private.survey is
   'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
   'at these paths, and the last plan of each with the state that it brought in. Members.';
-grant execute on function private.survey to authenticated;
 
 -- The specification of the module that a root becomes. An archive's files are kept in the module.
 create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
@@ -141,19 +127,16 @@ begin
   for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
     where p_folders ? (r.root ->> 'folder') order by r.place
   loop
-    if coalesce(v_root ->> 'problem', '') <> '' then
-      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
-    end if;
+    perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'))
+    where coalesce(v_root ->> 'problem', '') <> '';
     v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
     v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
       || jsonb_build_object('backend', v_root -> 'backend', 'reads', v_root -> 'reads'));
   end loop;
   perform private.propose(m, d -> 'reads') from jsonb_array_elements(v_done) as d
   join public.modules as m on m.id = (d ->> 'id')::pg_catalog.uuid where d -> 'reads' <> '[]';
-  if jsonb_typeof(p_folders) is distinct from 'array'
-    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
-    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
-  end if;
+  perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.')
+  where jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders);
   return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
     d -> 'backend')) from jsonb_array_elements(v_done) as d);
 end;
@@ -161,4 +144,3 @@ $$;
 comment on function private.bring_modules is
   'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
   'Their states come in by enqueue_jobs with bring_state. Operators.';
-grant execute on function private.bring_modules to authenticated;

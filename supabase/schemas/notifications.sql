@@ -25,27 +25,14 @@ create table public.notification_rules (
   removed_at timestamptz
 );
 create index notification_rules_org_id_idx on public.notification_rules (org_id) where removed_at is null;
-alter table public.notification_rules enable row level security;
-grant select on public.notification_rules to authenticated, service_role;
-create policy "Members see their organisation's notification rules" on public.notification_rules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
-comment on column public.notification_rules.path is
-  'The group or module that it is about; "" is the whole organisation.';
-comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
-comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
-create trigger touch before update on public.notification_rules
-  for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.notification_rules
-  for each row execute function private.wake_for_row();
 
 create table private.notification_secrets (
   rule_id uuid primary key references public.notification_rules (id) on delete cascade,
   address text not null check (length(address) <= 8000),
   secret text check (length(secret) <= 8000)
 );
-alter table private.notification_secrets enable row level security;
 comment on table private.notification_secrets is
   'Addresses and signing secrets, sealed by the edge function with a key of its own.';
 comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
@@ -77,8 +64,6 @@ create index deliveries_rule_id_idx on public.deliveries (rule_id, id desc);
 create index deliveries_due_idx on public.deliveries (next_at) where status = 'PENDING';
 create index deliveries_finished_at_idx on public.deliveries (finished_at) where finished_at is not null;
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
-alter table public.deliveries enable row level security;
-grant select on public.deliveries to authenticated, service_role;
 create policy "Admins read the log of deliveries" on public.deliveries
   for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
 comment on table public.deliveries is
@@ -87,14 +72,11 @@ comment on column public.deliveries.rule_id is
   'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
-comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
 comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
-comment on column public.deliveries.http_status is 'What the receiver answered last.';
-comment on column public.deliveries.note is 'How the last attempt went, in words.';
-comment on column public.deliveries.finished_at is 'When it was delivered or given up.';
+comment on column public.deliveries.body is 'More, for programs.';
 
 -- ## writing messages
 
@@ -102,8 +84,7 @@ comment on column public.deliveries.finished_at is 'When it was delivered or giv
 -- one of the scopes.
 create function private.notify(
   p_org uuid, p_event text, p_event_id text, p_subject text, p_path text, p_scopes text[], p_title text, p_body jsonb
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title, body)
   select p_org, r.id, p_event, p_event_id, p_subject, left(p_title, 500), p_body
@@ -113,9 +94,7 @@ begin
       or p_scopes && private.path_prefixes(r.path)
       or exists (select from unnest(p_scopes) as s where r.path = any (private.path_prefixes(s))))
   on conflict (rule_id, event_id) do nothing;
-  if found then
-    perform private.wake_org(p_org, 'deliveries', p_event_id);
-  end if;
+  if found then perform private.wake_org(p_org, 'deliveries', p_event_id); end if;
 exception
   -- A message is never a reason for a job to fail.
   when others then raise warning 'notification %: %', p_event_id, sqlerrm;
@@ -159,17 +138,13 @@ create trigger notify_drift after update of drift_finding on public.modules for 
   execute function private.notify_drift();
 
 -- Tells of a runner, by the paths that it is assigned to.
-create function private.notify_runner(
-  p_worker uuid, p_event text, p_event_id text, p_words text, p_reason text
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.notify_runner(p_worker uuid, p_event text, p_event_id text, p_words text, p_reason text)
+returns void language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker;
-  if v_worker.org_id is null or v_worker.removed_at is not null then
-    return;
-  end if;
+  if v_worker.org_id is null or v_worker.removed_at is not null then return; end if;
   perform private.notify(v_worker.org_id, p_event, p_event_id, 'runner:' || p_worker, '', case
     when v_worker.is_assigned_to_all_modules then '{""}'
       else array(select a.path from public.worker_assignments as a where a.worker_id = p_worker) end,
@@ -239,7 +214,6 @@ create table private.notifier (
   retry_seconds integer[] not null default '{10,30,120,600,1800,3600,7200,14400,28800}',
   lease_seconds integer not null default 60 check (lease_seconds between 1 and 3600)
 );
-alter table private.notifier enable row level security;
 comment on table private.notifier is 'How messages are sent: one row.';
 comment on column private.notifier.url is
   'The address of the function that sends; where pg_net is, the sweep wakes it.';
@@ -262,13 +236,8 @@ where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or 
   and (g.connection_id is null or g.next_report_at <= now());
 comment on view private.sendable_deliveries is
   'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
-comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
-
--- Whether there is something to send, or a record of a change to sign: the sender wakes the function that signs.
-create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
-  select exists (select from private.sendable_deliveries) or private.has_unsigned_records()
-$$;
+comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void language plpgsql set search_path = '' as $$
@@ -315,7 +284,7 @@ declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not private.has_due_deliveries() then
+    or not (exists (select from private.sendable_deliveries) or private.has_unsigned_records()) then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
@@ -351,15 +320,13 @@ begin
   update private.notifier set url = nullif(trim(p_url), '') where is_only;
   perform private.audit(null, 'installation.notifier', 'installation', null, null, jsonb_build_object('url', p_url));
   return jsonb_build_object('url', nullif(trim(p_url), ''));
-exception
-  when check_violation then
-    perform private.fail('RY422', 'That is not an address.',
-      'Write https://<project>.supabase.co/functions/v1/notify.');
+exception when check_violation then
+  perform private.fail('RY422', 'That is not an address.',
+    'Write https://<project>.supabase.co/functions/v1/notify.');
 end;
 $$;
 comment on function private.set_notifier_url is
   'Says where the function that sends is, so that the sweep can wake it (pg_net).';
-grant execute on function private.set_notifier_url to service_role;
 
 -- ## what people do with rules
 
@@ -384,7 +351,6 @@ end;
 $$;
 comment on function private.list_notification_rules is
   'Notification rules, each with its last delivery; of an address only its hint. Members.';
-grant execute on function private.list_notification_rules to authenticated;
 
 -- Writes a rule with the fields changed that a specification names.
 create function private.save_rule(p_rule public.notification_rules, p_spec jsonb) returns public.notification_rules
@@ -410,8 +376,7 @@ begin
       end, v_new.is_on,
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set path = excluded.path, events = excluded.events, channel = excluded.channel,
-    is_on = excluded.is_on,
-    address_hint = excluded.address_hint, has_secret = excluded.has_secret
+    is_on = excluded.is_on, address_hint = excluded.address_hint, has_secret = excluded.has_secret
   returning * into v_new;
   insert into private.notification_secrets as s (rule_id, address, secret) values (v_new.id,
     coalesce(p_spec ->> 'address', (
@@ -435,23 +400,20 @@ declare
   v_rule public.notification_rules;
 begin
   perform private.need('notification.manage', p_org);
-  if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
-    perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.');
-  end if;
+  perform private.fail('RY413', 'An organisation has at most 200 rules.', 'One rule may send several events.')
+  where (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200;
   v_rule.org_id := p_org;
   v_rule.path := '';
   v_rule.is_on := true;
   v_rule := private.save_rule(v_rule, p_spec);
   perform private.audit(p_org, 'notification_rule.created', 'notification_rule', v_rule.id::pg_catalog.text,
-    v_rule.channel,
-    jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
+    v_rule.channel, jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
   return private.rule_json(v_rule);
 end;
 $$;
 comment on function private.create_notification_rule is
   'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come sealed by '
   'the function notify. Admins.';
-grant execute on function private.create_notification_rule to authenticated;
 
 -- A rule that the caller may change, locked.
 create function private.my_rule(p_rule uuid) returns public.notification_rules
@@ -461,9 +423,7 @@ declare
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
-  if v_rule.id is null then
-    perform private.fail('RY404', 'There is no such rule.');
-  end if;
+  perform private.fail('RY404', 'There is no such rule.') where v_rule.id is null;
   perform private.need('notification.manage', v_rule.org_id);
   return v_rule;
 end;
@@ -476,14 +436,12 @@ declare
   v_rule public.notification_rules := private.save_rule(v_old, p_spec);
 begin
   perform private.audit(v_rule.org_id, 'notification_rule.updated', 'notification_rule', p_rule::pg_catalog.text,
-    v_rule.channel,
-    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_rule))));
+    v_rule.channel, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_rule))));
   return private.rule_json(v_rule);
 end;
 $$;
 comment on function private.update_notification_rule is
   'Changes the fields of a notification rule that are named. Admins.';
-grant execute on function private.update_notification_rule to authenticated;
 
 create function private.remove_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -501,7 +459,6 @@ end;
 $$;
 comment on function private.remove_notification_rule is
   'Removes a notification rule with its address; the log stays. Admins.';
-grant execute on function private.remove_notification_rule to authenticated;
 
 create function private.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -522,19 +479,16 @@ begin
 end;
 $$;
 comment on function private.test_notification_rule is 'Sends a test by a rule. Admins.';
-grant execute on function private.test_notification_rule to authenticated;
 
 -- ## the log
 create function private.list_deliveries(
   p_org uuid, p_status text default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+) returns jsonb language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('notification.manage', p_org);
-  if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
-    'KEPT', 'FAILED') then
-    perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
-  end if;
+  perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.')
+  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
+    'KEPT', 'FAILED');
   return jsonb_build_object('total', (
       select count(*) from (
         select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
@@ -551,7 +505,6 @@ end;
 $$;
 comment on function private.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';
-grant execute on function private.list_deliveries to authenticated;
 
 create function private.redeliver(p_delivery bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -560,15 +513,12 @@ declare
 begin
   select * into v_delivery from public.deliveries where id = p_delivery
     and org_id in (select private.my_org_ids('module.read')) for update;
-  if v_delivery.id is null then
-    perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
-  end if;
+  perform private.fail('RY404', format('There is no delivery %s.', p_delivery)) where v_delivery.id is null;
   perform private.need('notification.manage', v_delivery.org_id);
-  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
-    and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
-    perform private.fail('RY409', 'Its rule was removed, and with it the address.',
-      'Create the rule again; it sends what happens from then on.');
-  end if;
+  perform private.fail('RY409', 'Its rule was removed, and with it the address.',
+    'Create the rule again; it sends what happens from then on.')
+  where not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
+    and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token);
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end
   where id = p_delivery returning * into v_delivery;
@@ -578,4 +528,3 @@ begin
 end;
 $$;
 comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
-grant execute on function private.redeliver to authenticated;

@@ -12,7 +12,6 @@ create table private.installation (
   maintenance_reason text check (length(maintenance_reason) <= 500),
   organization_makers public.organization_makers not null default 'EVERYBODY'
 );
-alter table private.installation enable row level security;
 comment on table private.installation is 'What concerns the whole installation: one row.';
 comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
 insert into private.installation default values;
@@ -26,14 +25,12 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function private.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
-grant execute on function private.organization_makers to authenticated;
 
 create function private.set_organization_makers(p_who public.organization_makers) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  if p_who is null then
-    perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.');
-  end if;
+  perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.')
+  where p_who is null;
   update private.installation set organization_makers = p_who where is_only;
   perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
     jsonb_build_object('who', p_who));
@@ -42,7 +39,6 @@ end;
 $$;
 comment on function private.set_organization_makers is
   'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
-grant execute on function private.set_organization_makers to service_role;
 
 -- Acts of people on organisations: create, change, invite, accept, change a role, leave.
 create function private.create_organization(p_name text, p_slug text) returns jsonb
@@ -50,22 +46,16 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_org public.organizations;
 begin
-  if private.caller_id() is null then
-    perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
-  end if;
+  perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.') where private.caller_id() is null;
   perform private.need_person();
-  if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
-    perform private.fail('RY403', 'Only people who own an organisation create new ones on this installation.',
-      'Ask an owner to create it and to invite you.');
-  end if;
-  if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
-    perform private.fail('RY413', 'You own 20 organisations, which is the limit.',
-      'Leave one that has another owner.');
-  end if;
-  if exists (select from private.ended_slugs as e where e.slug = lower(trim(p_slug))) then
-    perform private.fail('RY409', format('The short name "%s" belonged to an organisation that was deleted.', p_slug),
-      'Choose another one: clouds may still trust tokens with this name.');
-  end if;
+  perform private.fail('RY403', 'Only people who own an organisation create new ones on this installation.',
+    'Ask an owner to create it and to invite you.')
+  where not (private.organization_makers() ->> 'may_create')::pg_catalog.bool;
+  perform private.fail('RY413', 'You own 20 organisations, which is the limit.', 'Leave one that has another owner.')
+  where (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20;
+  perform private.fail('RY409', format('The short name "%s" belonged to an organisation that was deleted.', p_slug),
+    'Choose another one: clouds may still trust tokens with this name.')
+  where exists (select from private.ended_slugs as e where e.slug = lower(trim(p_slug)));
   insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
   insert into public.memberships (org_id, user_id, email, role)
   values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
@@ -82,13 +72,11 @@ exception
 end;
 $$;
 comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';
-grant execute on function private.create_organization to authenticated;
 
 create function private.update_organization(
   p_org uuid, p_name text default null, p_log_retention_days integer default null, p_can_approve_own_jobs boolean
   default null, p_time_limits jsonb default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_old pg_catalog.jsonb;
   v_org public.organizations;
@@ -104,31 +92,15 @@ begin
   perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
     jsonb_build_object('changes', private.changes(v_old, to_jsonb(v_org))));
   return to_jsonb(v_org);
-exception
-  when check_violation then
-    perform private.fail('RY422', 'The name, the retention or a time limit is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 400 days; time limits are 1 to 604800 s for plan and '
-      'apply, 1 to 600 s for hook.');
+exception when check_violation then
+  perform private.fail('RY422', 'The name, the retention or a time limit is not valid.',
+    'A name has 1 to 100 characters; logs are kept for 1 to 400 days; time limits are 1 to 604800 s for plan and '
+    'apply, 1 to 600 s for hook.');
 end;
 $$;
 comment on function private.update_organization is
   'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long '
   'jobs may take. Owners.';
-grant execute on function private.update_organization to authenticated;
-
--- Refuses to remove an organisation that still has something of its own.
-create function private.refuse_contents(p_org uuid) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
-  v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
-begin
-  if v_modules + v_runners > 0 then
-    perform private.fail('RY409',
-      format('The organisation still has modules (%s) or runners (%s).', v_modules, v_runners),
-      'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.');
-  end if;
-end;
-$$;
 
 create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -137,12 +109,16 @@ declare
 begin
   perform private.need('organization.delete', p_org);
   select * into v_org from public.organizations where id = p_org;
-  if p_confirm_slug is distinct from v_org.slug then
-    perform private.fail('RY422', 'The short name does not match.',
-      format('Write "%s" to remove the organisation.', v_org.slug));
-  end if;
+  perform private.fail('RY422', 'The short name does not match.',
+    format('Write "%s" to remove the organisation.', v_org.slug))
+  where p_confirm_slug is distinct from v_org.slug;
   perform private.lock_routing(p_org, true);
-  perform private.refuse_contents(p_org);
+  perform private.fail('RY409',
+    format('The organisation still has modules (%s) or runners (%s).', c.modules, c.runners),
+    'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.')
+  from (select (select count(*) from public.modules where org_id = p_org and deleted_at is null) as modules,
+    (select count(*) from public.workers where org_id = p_org and removed_at is null) as runners) as c
+  where c.modules + c.runners > 0;
   -- The organisation's own log is removed with it: the installation keeps this one.
   perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
     jsonb_build_object('by', private.caller_label(p_org)));
@@ -157,7 +133,6 @@ end;
 $$;
 comment on function private.delete_organization is
   'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
-grant execute on function private.delete_organization to authenticated;
 
 create function private.my_organizations() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -182,7 +157,6 @@ $$;
 comment on function private.my_organizations is
   'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
   '(null: all), the verbs that roles at paths add somewhere, and without which provider a break-glass owner came in.';
-grant execute on function private.my_organizations to authenticated;
 
 create function private.open_organization(p_org uuid) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -195,36 +169,30 @@ end;
 $$;
 comment on function private.open_organization is
   'Notes that this organisation is the one that the caller opened last. Members.';
-grant execute on function private.open_organization to authenticated;
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_role is null then
-    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.');
-  end if;
+  perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
+  where p_role is null;
 end;
 $$;
 
-create function private.invite_member(
-  p_org uuid, p_email text, p_role public.member_role, p_token_hash text
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
   perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
   perform private.need_verbs_of(p_org, p_role::pg_catalog.text);
-  if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
-    perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
-  end if;
+  perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.')
+  where coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$';
   -- One at a time for an address: the later invitation replaces the earlier one.
   perform pg_advisory_xact_lock(private.lock_key('invitation', p_org || lower(trim(p_email))));
-  if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
-    perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
-  end if;
+  perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.')
+  where exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email)));
   update public.invitations set revoked_at = now()
   where org_id = p_org and lower(email) = lower(trim(p_email)) and accepted_at is null and revoked_at is null;
   insert into public.invitations (org_id, email, role, invited_by)
@@ -233,15 +201,13 @@ begin
   perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
     jsonb_build_object('role', p_role));
   return to_jsonb(v_invitation);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'That is not an email address.', 'Write it as name@example.org.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'That is not an email address.', 'Write it as name@example.org.');
 end;
 $$;
 comment on function private.invite_member is
   'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for '
   'owners.';
-grant execute on function private.invite_member to authenticated;
 
 -- Finds an open invitation by its link's secret.
 create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
@@ -255,9 +221,8 @@ begin
     and i.expires_at > now()
   for update of i;
   -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
-  if v_invitation.id is null then
-    perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
-  end if;
+  perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.')
+  where v_invitation.id is null;
   return v_invitation;
 end;
 $$;
@@ -276,7 +241,6 @@ end;
 $$;
 comment on function private.invitation_offer is
   'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
-grant execute on function private.invitation_offer to service_role;
 
 create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -286,10 +250,9 @@ declare
 begin
   perform private.need_person();
   v_invitation := private.lock_invitation(p_invitation, p_token_hash);
-  if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
-    perform private.fail('RY403', 'This invitation is for another email address.',
-      'Sign in with the address that was invited.');
-  end if;
+  perform private.fail('RY403', 'This invitation is for another email address.',
+    'Sign in with the address that was invited.')
+  where v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', ''));
   insert into public.memberships (org_id, user_id, email, role)
   values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
   on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
@@ -301,7 +264,6 @@ end;
 $$;
 comment on function private.accept_invitation is
   'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
-grant execute on function private.accept_invitation to authenticated;
 
 create function private.revoke_invitation(p_invitation uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -310,22 +272,17 @@ declare
 begin
   select * into v_invitation from public.invitations where id = p_invitation
     and org_id in (select private.my_org_ids('module.read'));
-  if v_invitation.id is null then
-    perform private.fail('RY404', 'There is no such invitation.');
-  end if;
+  perform private.fail('RY404', 'There is no such invitation.') where v_invitation.id is null;
   perform private.need('member.manage', v_invitation.org_id);
   update public.invitations set revoked_at = now()
   where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
-  if not found then
-    perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
-  end if;
+  perform private.fail('RY409', 'This invitation was already accepted or withdrawn.') where not found;
   perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text,
     v_invitation.email);
   return to_jsonb(v_invitation);
 end;
 $$;
 comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';
-grant execute on function private.revoke_invitation to authenticated;
 
 -- Locks the organisation and one membership for a change.
 create function private.lock_member(p_org uuid, p_user uuid) returns public.memberships
@@ -336,9 +293,7 @@ begin
   -- Two owners who demote each other at once must not leave the organisation without one.
   perform from public.organizations where id = p_org for update;
   select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
-  if v_member.user_id is null then
-    perform private.fail('RY404', 'That person is not a member.');
-  end if;
+  perform private.fail('RY404', 'That person is not a member.') where v_member.user_id is null;
   return v_member;
 end;
 $$;
@@ -346,15 +301,12 @@ $$;
 -- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
 create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
 begin
-  if exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
-    select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'))
-  then
-    perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
-      'Choose another owner for that under Settings → Sign-in first.');
-  end if;
-  if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
-    perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
-  end if;
+  perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
+    'Choose another owner for that under Settings → Sign-in first.')
+  where exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
+    select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'));
+  perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.')
+  where not exists (select from public.memberships where org_id = p_org and role = 'owner');
 end;
 $$;
 
@@ -377,7 +329,6 @@ begin
 end;
 $$;
 comment on function private.set_member_role is 'Changes a member''s role. Admins; only owners make or unmake owners.';
-grant execute on function private.set_member_role to authenticated;
 
 create function private.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -399,7 +350,6 @@ end;
 $$;
 comment on function private.remove_member is
   'Removes a member; everybody may leave. Admins; only owners remove owners.';
-grant execute on function private.remove_member to authenticated;
 
 create function private.member_sign_ins(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -414,4 +364,3 @@ end;
 $$;
 comment on function private.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
-grant execute on function private.member_sign_ins to authenticated;

@@ -5,22 +5,18 @@
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
   p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer
-) returns void
-language plpgsql immutable set search_path = '' as $$
+) returns void language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_filters, p_known);
-  if p_sort is null or p_sort <> all (p_sorts) then
-    perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')));
-  end if;
-  if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000 then
-    perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.');
-  end if;
+  perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
+  where p_sort is null or p_sort <> all (p_sorts);
+  perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.')
+  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000;
 end;
 $$;
 
 -- The pattern of what somebody typed into a search box; null for nothing.
-create function private.search_pattern(p_search text) returns text
-language sql immutable set search_path = '' as $$
+create function private.search_pattern(p_search text) returns text language sql immutable set search_path = '' as $$
   select '%' || regexp_replace(nullif(trim(left(p_search, 200)), ''), '([\\%_])', '\\\1', 'g') || '%'
 $$;
 
@@ -81,14 +77,6 @@ begin
       select from public.provision_jobs as a where a.plan_job_id = j.id and a.worker_id = p_worker))
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
-$$;
-
--- The plan of a run whose apply is listed: how it ended, and how much it changes.
-create function private.plan_in_list(p_job public.provision_jobs) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('status', p.status, 'worker_name', p.worker_name, 'started_at', p.started_at,
-    'finished_at', p.finished_at, 'plan_summary', p.plan_summary - array['resources', 'outputs'])
-  from public.provision_jobs as p where p.id = p_job.plan_job_id and p.number = p_job.number
 $$;
 
 -- A filter that is not set must not be in the plan: without it, the pages of the queue come from one index alone.
@@ -164,7 +152,10 @@ begin
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
       (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
-    'plan', private.plan_in_list(j)) order by s.place), '[]')
+    -- The plan of a run whose apply is listed: how it ended, and how much it changes.
+    'plan', (select jsonb_build_object('status', p.status, 'worker_name', p.worker_name, 'started_at', p.started_at,
+      'finished_at', p.finished_at, 'plan_summary', p.plan_summary - array['resources', 'outputs'])
+      from public.provision_jobs as p where p.id = j.plan_job_id and p.number = j.number)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
   return jsonb_build_object('counts', v_counts, 'waits_for_others', v_others, 'rows', v_rows, 'total', (
@@ -172,9 +163,8 @@ begin
       where c.key::public.job_status = any (v_statuses))
     - case when 'AWAITING_APPROVAL' = any (v_statuses)
       then coalesce((v_others ->> v_member::pg_catalog.text)::bigint, 0) else 0 end);
-exception
-  when invalid_text_representation then
-    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+exception when invalid_text_representation then
+  perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.list_jobs is
@@ -183,7 +173,6 @@ comment on function private.list_jobs is
   'changed_in: a set whose plans have changes, needs: a member, without the approvals that this member cannot give}; '
   'a runner''s are all its jobs. waits_for_others counts such approvals by member.'
   ' Without a search, 10,000 of each final status are counted at most. Members.';
-grant execute on function private.list_jobs to authenticated;
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -196,7 +185,6 @@ $$;
 comment on function private.job_by_number is
   'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; '
   'none where there is no such number. Members.';
-grant execute on function private.job_by_number to authenticated;
 
 -- The approvers of a job that its requester may not approve: 'others', or nobody ('alone': a reason will do); '' where
 -- nothing keeps the requester from it.
@@ -246,9 +234,7 @@ begin
   select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
     and private.sees_job(j)
   order by j.id desc limit 1;
-  if v_job.id is null then
-    return null;
-  end if;
+  if v_job.id is null then return null; end if;
   v_has_module := exists (select from public.modules as m where m.id = v_job.module_id and m.deleted_at is null);
   return private.job_history(v_job) || jsonb_build_object(
     'job', to_jsonb(v_job),
@@ -272,7 +258,6 @@ comment on function private.job_page is
   'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, '
   'comments, the state with its lock, and while it is queued why it waits; null where there is no such number. '
   'Members.';
-grant execute on function private.job_page to authenticated;
 
 create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -283,9 +268,7 @@ declare
 begin
   select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org
     and (v_workers is null or w.id = any (v_workers)));
-  if v_worker.id is null then
-    perform private.fail('RY404', 'There is no such runner.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
   return jsonb_build_object(
     'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
         - 'last_error' end order by i.updated_at desc), '[]') from (
@@ -315,7 +298,6 @@ $$;
 comment on function private.runner_page is
   'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it serves, '
   'scaling decisions, and its last day. Members.';
-grant execute on function private.runner_page to authenticated;
 
 -- ## modules
 -- The runners that may serve a module: assigned to it or above it, to all modules, shared, or pinned.
@@ -359,9 +341,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'module.read');
 begin
-  if v_module.org_id <> p_org then
-    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such module.', 'It may have been removed.') where v_module.org_id <> p_org;
   return private.module_runners(v_module) || private.module_history(v_module) || jsonb_build_object(
     'module', to_jsonb(v_module),
     'state', private.state_info(p_module),
@@ -380,13 +360,11 @@ $$;
 comment on function private.module_page is
   'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its '
   'outputs, dependencies, repository and newest jobs. Members.';
-grant execute on function private.module_page to authenticated;
 
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
   default 50, p_offset integer default 0
-) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+) returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_group pg_catalog.text := p_filters ->> 'group_path';
@@ -428,7 +406,6 @@ $$;
 comment on function private.list_modules is
   'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, '
   'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
-grant execute on function private.list_modules to authenticated;
 
 -- ## runners
 
@@ -576,11 +553,9 @@ $$;
 comment on function private.runner_facets is
   'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are '
   'older, and how many of those a job can update. Members.';
-grant execute on function private.runner_facets to authenticated;
 
 -- The connected processes of a runner, and apart from them what changes with every heartbeat.
-create function private.runner_processes(p_worker uuid) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.runner_processes(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
@@ -615,9 +590,7 @@ begin
   v_workers := private.seen_workers(p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
-  if p_filters ? 'id' then
-    v_ids := private.text_list(p_filters -> 'id')::pg_catalog.uuid[];
-  end if;
+  if p_filters ? 'id' then v_ids := private.text_list(p_filters -> 'id')::pg_catalog.uuid[]; end if;
   if v_health <> '{}' then
     v_ids := array(select h.worker_id from private.runner_health(p_org, v_ids) as h where h.health && v_health);
   end if;
@@ -654,15 +627,13 @@ begin
       join private.runner_health(p_org, array(select s.id from shown as s)) as h on h.worker_id = s.id))
   into v_answer;
   return v_answer;
-exception
-  when invalid_text_representation then
-    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+exception when invalid_text_representation then
+  perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.list_runners is
   'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as lists {id, '
   'status, type, label, version, region, health}, order name, -name, status, newest. Members.';
-grant execute on function private.list_runners to authenticated;
 
 create function private.rollout_progress(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -694,7 +665,6 @@ end;
 $$;
 comment on function private.rollout_progress is
   'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';
-grant execute on function private.rollout_progress to authenticated;
 
 -- Events of jobs that are meant, newest first, among the newest p_most of that time.
 create function private.job_events_about(
@@ -765,10 +735,8 @@ declare
 begin
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
-  if p_offset > 10000 then
-    perform private.fail('RY422', 'Events are turned over up to the ten thousandth.',
-      'Choose an earlier end of the time, and begin again.');
-  end if;
+  perform private.fail('RY422', 'Events are turned over up to the ten thousandth.',
+    'Choose an earlier end of the time, and begin again.') where p_offset > 10000;
   v_since := coalesce((p_filters ->> 'since')::pg_catalog.timestamptz, '-infinity');
   v_until := coalesce((p_filters ->> 'until')::pg_catalog.timestamptz, 'infinity');
   -- Without an event, PostgreSQL 15 evaluates no filter.
@@ -804,4 +772,3 @@ comment on function private.list_events is
   'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and '
   'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a number), '
   'since, until}. Members.';
-grant execute on function private.list_events to authenticated;

@@ -25,24 +25,16 @@ create table public.pull_requests (
   primary key (connection_id, number)
 );
 create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_at desc);
-alter table public.pull_requests enable row level security;
-grant select on public.pull_requests to authenticated, service_role;
-create policy "Members see pull requests of their repositories" on public.pull_requests
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.pull_requests is 'Pull requests that were announced.';
 comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
 comment on column public.pull_requests.allowed_commit is
   'The commit of a fork that a member requested a plan of; null: none, or it was planned.';
-comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
-comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
 comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
 comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
-create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.pull_requests
-  for each row execute function private.wake_for_row();
+comment on column public.pull_requests.number is 'Its number at the provider.';
 
 create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)
@@ -59,10 +51,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Judges a runner's findings about a pull request for each module of the repository.
-create function private.judge_pull(
-  p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
-) returns setof private.git_finding
-language sql stable set search_path = '' as $$
+create function private.judge_pull(p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb)
+returns setof private.git_finding language sql stable set search_path = '' as $$
   select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
     p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
@@ -83,8 +73,7 @@ $$;
 create function private.answer_pull(
   p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
   p_problem text
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id
     and d.verdict = 'PENDING' and d.pull_request = p_pull.number) then
@@ -149,18 +138,14 @@ declare
   v_pull public.pull_requests;
 begin
   select * into v_plan from public.provision_jobs where id = p_plan;
-  if v_plan.payload #>> '{options,git,pull_request}' is null then
-    return;
-  end if;
-  if not private.is_applied_unmerged(v_plan) then
-    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
-      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
-  end if;
+  if v_plan.payload #>> '{options,git,pull_request}' is null then return; end if;
+  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
+    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
+  where not private.is_applied_unmerged(v_plan);
   v_pull := private.pull_of(v_plan);
-  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
-    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
-    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
-      'Plan the pull request again, and apply that plan.');
-  end if;
+  perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
+    'Plan the pull request again, and apply that plan.')
+  where not coalesce(v_pull.is_open, false) or v_pull.problem is not null
+    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan;
 end;
 $$;

@@ -6,10 +6,8 @@ create table private.plan_digests (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   digest text not null check (digest ~ '^[0-9a-f]{64}$')
 );
-alter table private.plan_digests enable row level security;
 comment on table private.plan_digests is
   'A digest of what each plan of a commit or pull request changes. Values are part of it, so nobody reads it.';
-comment on column private.plan_digests.job_id is 'The plan.';
 comment on column private.plan_digests.digest is 'As its runner reported it; equal for plans that change the same.';
 
 -- Keeps the digest of a plan apart from its result, which members read.
@@ -22,12 +20,6 @@ begin
 end;
 $$;
 
--- The fingerprint of what was applied before a merge: that of the merge, so the merge commit has nothing to plan.
-create function private.merged_fingerprint(p_job public.provision_jobs) returns text
-language sql stable set search_path = '' as $$
-  select (private.pull_of(p_job)).planned ->> p_job.module_id::pg_catalog.text
-$$;
-
 -- ## reviews
 
 -- Notes what the caller decides about the plan of a pull request.
@@ -36,15 +28,12 @@ language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests := private.pull_of(p_plan);
 begin
-  if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
-    or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
-    perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
-      'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
-  end if;
-  if private.is_own_change(p_plan, private.caller_id()) then
-    perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
-      'Ask another operator, admin or owner.');
-  end if;
+  perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
+    'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.')
+  where p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
+    or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id;
+  perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
+    'Ask another operator, admin or owner.') where private.is_own_change(p_plan, private.caller_id());
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256, signed_in)
   values (p_plan.org_id, p_plan.id, private.caller_id(), private.caller_label(p_plan.org_id), p_decision, p_comment,
     p_plan.plan_sha256, private.signed_in());
@@ -101,9 +90,7 @@ begin
     return;
   end if;
   select * into v_reviewed from private.reviewed_plan(p_plan);
-  if v_reviewed.job_id is null then
-    return;
-  end if;
+  if v_reviewed.job_id is null then return; end if;
   if not v_reviewed.is_same or v_reviewed.is_rejected then
     perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
       when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
@@ -178,8 +165,7 @@ end;
 $$;
 
 create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
-returns jsonb
-language plpgsql security definer set search_path = '' as $$
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
@@ -204,17 +190,14 @@ begin
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
       jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
   end loop;
-  if v_jobs = '[]' then
-    perform private.fail('RY409', format('Nothing of pull request #%s can be applied.', p_number),
-      'Its modules need the mode before_merge, and finished plans with changes.');
-  end if;
+  perform private.fail('RY409', format('Nothing of pull request #%s can be applied.', p_number),
+    'Its modules need the mode before_merge, and finished plans with changes.') where v_jobs = '[]';
   return v_jobs;
 end;
 $$;
 comment on function private.apply_pull_request is
   'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
   'these modules to it until it is merged or closed. Operators.';
-grant execute on function private.apply_pull_request to authenticated;
 
 -- Notes which commit a module has now, after an apply or a destroy that succeeded.
 create function private.note_applied(p_job public.provision_jobs) returns void
@@ -227,8 +210,9 @@ begin
     insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
     values (p_job.module_id, p_job.org_id, v_commit, now())
     on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
-      applied_fingerprint =
-      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
+      -- Content that was applied before a merge is that of the merge: its commit has nothing to plan.
+      applied_fingerprint = case when p_job.payload #> '{options,git,pull_request}' is not null
+        then (private.pull_of(p_job)).planned ->> p_job.module_id::pg_catalog.text
         when g.seen_commit = v_commit then g.seen_fingerprint end,
       pushes = case when g.seen_commit = v_commit then '{}' else g.pushes end;
   end if;
@@ -237,8 +221,7 @@ $$;
 
 create function private.plan_pull_request(
   p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_connection public.git_connections := private.my_connection(p_connection, 'git.read');
   v_pull public.pull_requests;
@@ -248,14 +231,11 @@ begin
   perform private.need_anywhere('job.plan', v_connection.org_id);
   v_job := private.need_resolve(v_connection, format('Plan of #%s', p_number));
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
-  if v_pull.number is null then
-    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
-      'It may be closed, a draft, or not known yet: the poll finds it.');
-  end if;
-  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
-    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
-      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
-  end if;
+  perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
+    'It may be closed, a draft, or not known yet: the poll finds it.') where v_pull.number is null;
+  perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
+    'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit))
+  where v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit);
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
@@ -276,4 +256,3 @@ $$;
 comment on function private.plan_pull_request is
   'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
   'where the repository allows forks. Operators.';
-grant execute on function private.plan_pull_request to authenticated;

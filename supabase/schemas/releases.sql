@@ -12,14 +12,11 @@ create table public.worker_releases (
   withdrawn_at timestamptz,
   withdrawn_reason text
 );
-alter table public.worker_releases enable row level security;
 grant select on public.worker_releases to authenticated, worker, service_role;
 create policy "Everybody who is signed in sees releases" on public.worker_releases for
   select to authenticated using (true);
 create policy "Runners see releases" on public.worker_releases for select to worker using (true);
 comment on table public.worker_releases is 'Published versions of the runner, with their notes.';
-comment on column public.worker_releases.channel is 'stable or beta.';
-comment on column public.worker_releases.notes is 'What is new (Markdown).';
 comment on column public.worker_releases.is_breaking is 'Whether something must be changed before updating.';
 comment on column public.worker_releases.artifacts is 'What to download: [{name, url, sha256}].';
 
@@ -49,10 +46,6 @@ alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
   foreign key (rollout_id) references public.rollouts (id) on delete set null;
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
-alter table public.rollouts enable row level security;
-grant select on public.rollouts to authenticated, service_role;
-create policy "Members see their organisation's rollouts" on public.rollouts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
@@ -62,7 +55,6 @@ comment on column public.rollouts.created_by_label is
   'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
-create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 
 create function private.publish_release(p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -86,16 +78,14 @@ begin
     coalesce(p_spec -> 'artifacts', '[]')) returning * into v_release;
   perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
   return to_jsonb(v_release);
-exception
-  when check_violation or not_null_violation or invalid_text_representation then
-    perform private.fail('RY422', 'The release is not valid.',
-      'It needs a version such as 1.4.0, and the channel stable or beta.');
+exception when check_violation or not_null_violation or invalid_text_representation then
+  perform private.fail('RY422', 'The release is not valid.',
+    'It needs a version such as 1.4.0, and the channel stable or beta.');
 end;
 $$;
 comment on function private.publish_release is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
   'only.';
-grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
 -- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
@@ -111,19 +101,12 @@ create table public.update_policies (
   updated_at timestamptz not null default now(),
   constraint update_policies_window_check check (begins_at <> ends_at)
 );
-alter table public.update_policies enable row level security;
-grant select on public.update_policies to authenticated, service_role;
-create policy "Members see their organisation's update policy" on public.update_policies
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.update_policies is
   'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
-create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.update_policies
-  for each row execute function private.wake_for_row();
 
 -- Whether a window is open at that time.
 create function private.is_in_window(p_policy public.update_policies, p_at timestamptz) returns boolean
@@ -154,8 +137,7 @@ create function private.next_window(p_policy public.update_policies) returns tim
 language sql stable set search_path = '' as $$
   select min(d.at) from (
     select (((now() at time zone p_policy.zone)::pg_catalog.date + n) + p_policy.begins_at) at time zone p_policy.zone
-      as at,
-      extract(dow from (now() at time zone p_policy.zone)::pg_catalog.date + n)::integer as day
+      as at, extract(dow from (now() at time zone p_policy.zone)::pg_catalog.date + n)::integer as day
     from generate_series(0, 7) as n) as d
   where d.day = any (p_policy.days) and d.at > now()
 $$;
@@ -208,10 +190,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
-create function private.self_update_job(
-  p_worker public.workers, p_version text, p_instance text
-) returns public.provision_jobs
-language plpgsql set search_path = '' as $$
+create function private.self_update_job(p_worker public.workers, p_version text, p_instance text)
+returns public.provision_jobs language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
 begin
@@ -219,8 +199,7 @@ begin
   v_job.pinned_instance_name := p_instance;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true,
-      'allow_downgrade',
-    private.is_version_less(p_version, p_worker.version),
+    'allow_downgrade', private.is_version_less(p_version, p_worker.version),
     'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
   return v_job;
 end;
@@ -248,13 +227,10 @@ create function private.need_updatable(p_worker public.workers, p_version text) 
 language plpgsql set search_path = '' as $$
 begin
   perform private.refuse_second_lifecycle_job(p_worker.id);
-  if not exists (select from public.worker_releases as r where r.version = p_version and r.withdrawn_at is null) then
-    perform private.fail('RY404', format('There is no release %s, or it was withdrawn.', coalesce(p_version, 'yet')),
-      'Choose a release that is listed in the notes.');
-  end if;
-  if p_worker.type = 'cloud-hosted' then
-    return;
-  end if;
+  perform private.fail('RY404', format('There is no release %s, or it was withdrawn.', coalesce(p_version, 'yet')),
+    'Choose a release that is listed in the notes.')
+  where not exists (select from public.worker_releases as r where r.version = p_version and r.withdrawn_at is null);
+  if p_worker.type = 'cloud-hosted' then return; end if;
   if p_worker.type <> 'self-hosted' or not private.updates_itself(p_worker.id, p_version) then
     perform private.fail('RY422', format('"%s" does not update itself to %s.', p_worker.name, p_version),
       'Update it where it runs. Or start it, from its one file, with the setting Update.Enabled; the release needs a '
@@ -277,10 +253,9 @@ declare
 begin
   perform private.need_updatable(v_worker, v_version);
   -- An older version is offered only to a caller that names it.
-  if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
-    perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
-      'There is nothing newer.');
-  end if;
+  perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
+    'There is nothing newer.')
+  where v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version);
   for v_new in select * from private.update_jobs(v_worker, v_version) loop
     v_job := private.add_job(v_new, format('Update %s to %s', v_worker.name, v_version));
     v_first := coalesce(v_first, v_job);
@@ -293,7 +268,6 @@ $$;
 comment on function private.update_one_worker is
   'Queues the update of one runner, in a cloud or one that updates itself, to the newest stable release or to a named '
   'one, also an older one. Admins.';
-grant execute on function private.update_one_worker to authenticated;
 
 -- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
@@ -339,9 +313,7 @@ declare
   v_failed bigint;
 begin
   select * into v_rollout from public.rollouts where id = p_rollout for update;
-  if v_rollout.status <> 'RUNNING' then
-    return;
-  end if;
+  if v_rollout.status <> 'RUNNING' then return; end if;
   if exists (select from public.worker_releases as r where r.version = v_rollout.version
     and r.withdrawn_at is not null) then
     update public.rollouts set status = 'PAUSED', reason = format('Release %s was withdrawn.', version)
@@ -363,24 +335,18 @@ begin
   end if;
   while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
     -- A rollout that the policy started continues when the policy allows it again.
-    if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
-      return;
-    end if;
+    if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then return; end if;
     update public.rollouts set wave = wave + 1 where id = p_rollout returning * into v_rollout;
     -- A wave without a job has no end that would take the rollout further.
-    if private.start_wave(v_rollout) > 0 then
-      return;
-    end if;
+    if private.start_wave(v_rollout) > 0 then return; end if;
   end loop;
   update public.rollouts set status = 'SUCCEEDED', finished_at = now(), reason = null where id = p_rollout;
 end;
 $$;
 
 -- Starts a rollout of the newest release to these runners.
-create function private.start_rollout(
-  p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean
-) returns public.rollouts
-language plpgsql set search_path = '' as $$
+create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
+returns public.rollouts language plpgsql set search_path = '' as $$
 declare
   v_rollout public.rollouts;
 begin
@@ -401,23 +367,19 @@ declare
 begin
   perform private.need('release.roll_out', p_org);
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
-  if v_workers is null then
-    perform private.fail('RY409', 'No runner is outdated that a job could update.',
-      'Self-hosted runners without that permission are updated where they run.');
-  end if;
+  perform private.fail('RY409', 'No runner is outdated that a job could update.',
+    'Self-hosted runners without that permission are updated where they run.') where v_workers is null;
   v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
   perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
     jsonb_build_object('runners', cardinality(v_workers)));
   return to_jsonb(v_rollout);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
+exception when unique_violation then
+  perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
 end;
 $$;
 comment on function private.update_outdated_workers is
   'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating '
   'themselves), in waves. Admins.';
-grant execute on function private.update_outdated_workers to authenticated;
 
 -- ## what the end of such a job leads to
 
@@ -465,7 +427,6 @@ end;
 $$;
 comment on function private.update_policy is
   'When outdated runners update automatically: mode, window, next window, how many. Members.';
-grant execute on function private.update_policy to authenticated;
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -481,8 +442,7 @@ begin
   values (p_org, v_policy.mode, v_policy.days, v_policy.begins_at, v_policy.ends_at, v_policy.zone,
     private.caller_label(p_org))
   on conflict (org_id) do update set mode = excluded.mode, days = excluded.days, begins_at = excluded.begins_at,
-    ends_at = excluded.ends_at,
-    zone = excluded.zone, updated_by_label = excluded.updated_by_label
+    ends_at = excluded.ends_at, zone = excluded.zone, updated_by_label = excluded.updated_by_label
   returning * into v_policy;
   perform private.audit(p_org, 'organization.update_policy', 'organization', p_org::pg_catalog.text, null,
     coalesce(p_spec, '{}'));
@@ -498,7 +458,6 @@ $$;
 comment on function private.set_update_policy is
   'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
   'Admins.';
-grant execute on function private.set_update_policy to authenticated;
 
 -- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
@@ -557,8 +516,6 @@ begin
   if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
     perform private.undrain_after_update(p_job.target_worker_id);
   end if;
-  if p_job.rollout_id is not null then
-    perform private.advance_rollout(p_job.rollout_id);
-  end if;
+  if p_job.rollout_id is not null then perform private.advance_rollout(p_job.rollout_id); end if;
 end;
 $$;

@@ -38,21 +38,17 @@ begin
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
   v_seen := private.seen(v_connection.org_id);
-  if v_connection.id is null or v_seen is not null and not exists (
-    select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen)) then
-    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
-  end if;
-  if p_verb <> 'git.read' then
-    perform private.need(p_verb, v_connection.org_id);
-  end if;
+  perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.')
+  where v_connection.id is null or v_seen is not null and not exists (
+    select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen));
+  perform private.need(p_verb, v_connection.org_id) where p_verb <> 'git.read';
   return v_connection;
 end;
 $$;
 
 -- Writes a connection with the fields changed that a specification names.
 create function private.save_connection(p_connection public.git_connections, p_spec jsonb)
-returns public.git_connections
-language plpgsql set search_path = '' as $$
+returns public.git_connections language plpgsql set search_path = '' as $$
 declare
   v_new public.git_connections;
 begin
@@ -97,9 +93,8 @@ declare
   v_new public.git_connections;
 begin
   perform private.need('git.manage', p_org);
-  if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
-    perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
-  end if;
+  perform private.fail('RY413', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.')
+  where (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000;
   v_new.org_id := p_org;
   v_new.poll_seconds := 300;
   v_new := private.save_connection(v_new, p_spec);
@@ -110,7 +105,6 @@ $$;
 comment on function private.connect_repository is
   'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks, '
   'allows_identities}; secret and token come sealed by the function notify. Admins.';
-grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -134,7 +128,6 @@ $$;
 comment on function private.update_git_connection is
   'Changes the fields of a connection that are named; a new webhook secret counts at once, another provider, url or '
   'base_url ends its GitHub App. Admins.';
-grant execute on function private.update_git_connection to authenticated;
 
 create function private.disconnect_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -150,7 +143,6 @@ end;
 $$;
 comment on function private.disconnect_repository is
   'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
-grant execute on function private.disconnect_repository to authenticated;
 
 create function private.poll_repository(p_connection uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -165,7 +157,6 @@ end;
 $$;
 comment on function private.poll_repository is
   'Queues the job that reads a repository, or finds the one that is queued. Operators.';
-grant execute on function private.poll_repository to authenticated;
 
 create function private.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -177,7 +168,6 @@ end;
 $$;
 comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
-grant execute on function private.list_git_connections to authenticated;
 
 -- A delivery as pages and commands show it: with the numbers of the job that decided it, and of those that it led to.
 create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb
@@ -189,13 +179,11 @@ $$;
 
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+) returns jsonb language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('git.read', p_org);
-  if coalesce(p_limit, 0) not between 1 and 200 then
-    perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
-  end if;
+  perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
+  where coalesce(p_limit, 0) not between 1 and 200;
   return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
     order by d.id desc), '[]') from (
       select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
@@ -207,7 +195,6 @@ $$;
 comment on function private.list_git_deliveries is
   'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
   'Members.';
-grant execute on function private.list_git_deliveries to authenticated;
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -243,7 +230,6 @@ end;
 $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
-grant execute on function private.set_module_git to authenticated;
 
 create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -255,10 +241,9 @@ begin
   where c.org_id = v_module.org_id and c.removed_at is null and g.moved_to = p_folder
     and c.repository = private.repository_key(v_module.source ->> 'url')
     and private.missing_folder(v_module, g) is not null;
-  if v_connection.id is null then
-    perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
-      'Read the repository again, or write the subfolder into the source of the module.');
-  end if;
+  perform private.fail('RY409', format('The content of "%s" was not found in "%s".', v_module.path, p_folder),
+    'Read the repository again, or write the subfolder into the source of the module.')
+  where v_connection.id is null;
   -- Its plan shows whether anything but the name has changed.
   perform private.request_resolve(v_connection, format('The folder of %s has moved', v_module.path));
   return private.update_module(p_module, jsonb_build_object('source', v_module.source - 'subfolder'
@@ -268,7 +253,6 @@ $$;
 comment on function private.move_module_folder is
   'Makes a module use the folder in which a runner found its content, and reads the repository. State, history and '
   'settings of the module stay. Operators.';
-grant execute on function private.move_module_folder to authenticated;
 
 -- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
@@ -291,26 +275,17 @@ begin
   -- A job that nobody has claimed has fetched nothing yet.
   select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
   where q.state_key = p_connection.id and q.stage in ('WAITING', 'BACKOFF', 'READY') limit 1;
-  if v_job.id is not null then
-    return v_job.id;
-  end if;
+  if v_job.id is not null then return v_job.id; end if;
   select * into v_module from private.modules_of_connection(p_connection) limit 1;
-  if v_module.id is null then
-    return null;
-  end if;
-  v_job.org_id := p_connection.org_id;
-  v_job.type := 'RESOLVE';
+  if v_module.id is null then return null; end if;
+  -- It takes seconds, and people wait for what follows from it.
+  v_job := private.new_job(p_connection.org_id, 'RESOLVE', 90);
   v_job.target_connection_id := p_connection.id;
   v_job.module_path := v_module.path;
   v_job.group_path := v_module.group_path;
   v_job.labels := v_module.labels;
   v_job.pinned_worker_id := v_module.pinned_worker_id;
   v_job.pinned_instance_name := v_module.runner_instance_name;
-  v_job.approvals_required := 0;
-  -- It takes seconds, and people wait for what follows from it.
-  v_job.priority := 90;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_connection.org_id);
   v_job.payload := jsonb_build_object('git', jsonb_build_object('connection_id', p_connection.id, 'repository',
     p_connection.repository));
   return (private.add_job(v_job, p_reason)).id;
@@ -323,10 +298,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_job bigint := private.request_resolve(p_connection, p_reason);
 begin
-  if v_job is null then
-    perform private.fail('RY409', 'No module uses this repository.',
-      'Create a module whose git source has its URL first.');
-  end if;
+  perform private.fail('RY409', 'No module uses this repository.',
+    'Create a module whose git source has its URL first.') where v_job is null;
   return v_job;
 end;
 $$;
@@ -334,8 +307,7 @@ $$;
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
 create function private.plan_commit(
   p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
-) returns uuid
-language plpgsql set search_path = '' as $$
+) returns uuid language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;
 begin

@@ -15,7 +15,6 @@ select
 from (values ('planner', 'job.plan'), ('approver', 'job.approve')) as r (role, verb)
 inner join private.verbs as v on v.least_role >= 'viewer' or v.verb = r.verb;
 comment on view private.role_verbs is 'What each built-in role may do.';
-comment on column private.role_verbs.verb is 'Noun and act, such as job.plan.';
 
 create table public.roles (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -25,12 +24,8 @@ create table public.roles (
   created_at timestamptz not null default now(),
   primary key (org_id, name)
 );
-alter table public.roles enable row level security;
-grant select on public.roles to authenticated, service_role;
 comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
 comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
-create trigger wake after insert or update or delete on public.roles
-  for each row execute function private.wake_for_row();
 
 create table public.teams (
   id uuid primary key default gen_random_uuid(),
@@ -41,13 +36,9 @@ create table public.teams (
 );
 create unique index teams_claim_idx on public.teams (org_id, claim);
 create unique index teams_name_idx on public.teams (org_id, lower(name));
-alter table public.teams enable row level security;
-grant select on public.teams to authenticated, service_role;
 comment on table public.teams is 'Groups of members that get roles together.';
 comment on column public.teams.claim is
   'The group at the organisation''s identity provider whose people are in it; null: members are put in by hand.';
-create trigger wake after insert or update or delete on public.teams
-  for each row execute function private.wake_for_row();
 
 -- The key to the membership removes a person from every team when they leave the organisation.
 create table public.team_members (
@@ -60,13 +51,9 @@ create table public.team_members (
   foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
 );
 create index team_members_user_id_idx on public.team_members (org_id, user_id);
-alter table public.team_members enable row level security;
-grant select on public.team_members to authenticated, service_role;
 comment on table public.team_members is 'Which member is in which team.';
 comment on column public.team_members.is_claimed is
   'Whether a claim of the identity provider did it; it counts while the provider has confirmed the person lately.';
-create trigger wake after insert or update or delete on public.team_members
-  for each row execute function private.wake_for_row();
 
 create table public.role_bindings (
   id uuid primary key default gen_random_uuid(),
@@ -86,20 +73,14 @@ create unique index role_bindings_subject_idx on public.role_bindings
 create index role_bindings_user_id_idx on public.role_bindings (org_id, user_id);
 create index role_bindings_team_id_idx on public.role_bindings (team_id);
 create index role_bindings_account_id_idx on public.role_bindings (account_id);
-alter table public.role_bindings enable row level security;
-grant select on public.role_bindings to authenticated, service_role;
 comment on table public.role_bindings is
   'Roles beside those of the memberships: a member, a team or a service account has a role at a path and below.';
-comment on column public.role_bindings.path is 'A group or a module; "" is the whole organisation.';
 comment on column public.role_bindings.role is 'A built-in role or one of the organisation''s own; never owner.';
-create trigger wake after insert or update or delete on public.role_bindings
-  for each row execute function private.wake_for_row();
 
 -- ## who may do what
 
 -- The verbs of a role, of which each reads; none for a name that means nothing.
-create function private.verbs_of(p_org uuid, p_role text) returns text[]
-language sql stable set search_path = '' as $$
+create function private.verbs_of(p_org uuid, p_role text) returns text[] language sql stable set search_path = '' as $$
   select coalesce((select r.verbs || array(select v.verb from private.role_verbs as v where v.role = 'viewer')
       from public.roles as r where r.org_id = p_org and r.name = p_role),
     (select array_agg(v.verb) from private.role_verbs as v where v.role = p_role), '{}')
@@ -118,8 +99,7 @@ $$;
 -- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
 -- at the top reaches it.
 create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
-returns setof public.role_bindings
-language sql stable set search_path = '' as $$
+returns setof public.role_bindings language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
@@ -141,7 +121,6 @@ begin
   end if;
 end;
 $$;
-grant execute on function private.my_org_ids to authenticated;
 
 -- The prefixes of a guest: the paths at which they have a role, each written as organisation:path. Other members see
 -- their whole organisation and need none.
@@ -157,7 +136,6 @@ begin
   cross join lateral private.bindings_of(g.org_id, g.id) as b order by 1;
 end;
 $$;
-grant execute on function private.my_prefixes to authenticated;
 
 -- Whether a path of an organisation is among these prefixes or below one; without prefixes everything is.
 create function private.is_seen(p_org uuid, p_path text, p_seen text[]) returns boolean
@@ -167,11 +145,9 @@ begin
     where p_org || ':' || p_path = s.above or starts_with(p_org || ':' || p_path, s.above || '/'));
 end;
 $$;
-grant execute on function private.is_seen to authenticated;
 
 -- The prefixes of a member of this organisation; null for one who sees all of it.
-create function private.seen(p_org uuid) returns text[]
-language plpgsql stable set search_path = '' as $$
+create function private.seen(p_org uuid) returns text[] language plpgsql stable set search_path = '' as $$
 begin
   if private.my_role(p_org) <= 'viewer' or p_org in (select private.my_org_ids('module.read')) then
     return null;
@@ -198,26 +174,11 @@ end;
 $$;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
-create policy "Members see who else is a member" on public.memberships
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and user_id = (select private.caller_id()));
-create policy "Members see their organisation's invitations" on public.invitations
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
-create policy "Members see their organisation's service accounts" on public.service_accounts
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
 create policy "Members see their organisation's own roles" on public.roles
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-create policy "Members see their organisation's teams" on public.teams
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-create policy "Members see who is in their organisation's teams" on public.team_members
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read'))));
-create policy "Members see who has which role where" on public.role_bindings
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- Whether a member may do this at a path: by the role of the membership, or by a binding.
 create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
@@ -238,9 +199,7 @@ $$;
 create function private.need_anywhere(p_verb text, p_org uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if not private.may_anywhere(p_verb, p_org, private.caller_id()) then
-    perform private.need(p_verb, p_org);
-  end if;
+  perform private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id());
 end;
 $$;
 
@@ -273,10 +232,8 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
-  if v_verbs = '{}' or p_role = 'guest' then
-    perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
-      'List them with list_roles, or under Settings → Roles.');
-  end if;
+  perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
+    'List them with list_roles, or under Settings → Roles.') where v_verbs = '{}' or p_role = 'guest';
   return v_verbs;
 end;
 $$;
@@ -293,8 +250,7 @@ $$;
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
 -- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
-returns void
-language plpgsql stable set search_path = '' as $$
+returns void language plpgsql stable set search_path = '' as $$
 begin
   perform private.need(v.verb, p_org, g.path) from (
     select null as path, p_role as role union all select b.path, b.role from unnest(p_bindings) as b) as g
@@ -312,10 +268,8 @@ declare
     when 'account' then (select a.name from public.service_accounts as a where a.org_id = p_org and a.id = p_id
       and a.removed_at is null) end;
 begin
-  if v_name is null then
-    perform private.fail('RY404', 'There is no such member, team or service account.',
-      'Send the kind (member, team or account) and the id.');
-  end if;
+  perform private.fail('RY404', 'There is no such member, team or service account.',
+    'Send the kind (member, team or account) and the id.') where v_name is null;
   return v_name;
 end;
 $$;
@@ -348,7 +302,6 @@ $$;
 comment on function private.grant_role is
   'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. '
   'Admins.';
-grant execute on function private.grant_role to authenticated;
 
 create function private.revoke_role(p_binding uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -356,9 +309,8 @@ declare
   v_binding public.role_bindings;
 begin
   select * into v_binding from public.role_bindings where id = p_binding and private.may_see(org_id, path) for update;
-  if v_binding.id is null then
-    perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.');
-  end if;
+  perform private.fail('RY404', 'There is no such access.', 'It may have been taken away meanwhile.')
+  where v_binding.id is null;
   perform private.need('role.grant', v_binding.org_id, v_binding.path);
   delete from public.role_bindings where id = p_binding;
   perform private.audit(v_binding.org_id, 'access.revoked',
@@ -369,7 +321,6 @@ begin
 end;
 $$;
 comment on function private.revoke_role is 'Takes a role away that was given at a path. Admins.';
-grant execute on function private.revoke_role to authenticated;
 
 -- The name of a binding's member, team or service account.
 create function private.binding_name(p_binding public.role_bindings) returns text
@@ -410,7 +361,6 @@ $$;
 comment on function private.list_access is
   'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it '
   'is the role of a membership or an account in the whole organisation. Members.';
-grant execute on function private.list_access to authenticated;
 
 create function private.explain_access(p_org uuid, p_path text, p_verb text, p_user uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -421,10 +371,9 @@ begin
   perform private.need('module.read', p_org, p_path);
   v_name := private.subject_name(p_org, 'member', p_user);
   perform private.need_target(p_org, p_path);
-  if not exists (select from private.verbs as v where v.verb = p_verb) then
-    perform private.fail('RY404', format('There is no verb "%s".', left(p_verb, 100)),
-      'They are listed in the permissions reference, such as job.plan.');
-  end if;
+  perform private.fail('RY404', format('There is no verb "%s".', left(p_verb, 100)),
+    'They are listed in the permissions reference, such as job.plan.')
+  where not exists (select from private.verbs as v where v.verb = p_verb);
   v_why := array(
     select format('%s in the whole organisation', m.role) from public.memberships as m
     where m.org_id = p_org and m.user_id = p_user and m.role <= private.least_role(p_verb)
@@ -441,7 +390,6 @@ end;
 $$;
 comment on function private.explain_access is
   'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
-grant execute on function private.explain_access to authenticated;
 
 create function private.my_verbs(p_org uuid, p_path text) returns text[]
 language plpgsql stable security definer set search_path = '' as $$
@@ -451,7 +399,6 @@ begin
 end;
 $$;
 comment on function private.my_verbs is 'What the caller may do at a path. Members.';
-grant execute on function private.my_verbs to authenticated;
 
 -- ## teams
 
@@ -473,19 +420,15 @@ exception
 end;
 $$;
 comment on function private.create_team is 'Creates a team without members. Admins.';
-grant execute on function private.create_team to authenticated;
 
 -- A team that the caller may change, locked.
-create function private.my_team(p_team uuid) returns public.teams
-language plpgsql set search_path = '' as $$
+create function private.my_team(p_team uuid) returns public.teams language plpgsql set search_path = '' as $$
 declare
   v_team public.teams;
 begin
   select * into v_team from public.teams where id = p_team
     and org_id in (select private.my_org_ids('module.read')) for update;
-  if v_team.id is null then
-    perform private.fail('RY404', 'There is no such team.');
-  end if;
+  perform private.fail('RY404', 'There is no such team.') where v_team.id is null;
   perform private.need('member.manage', v_team.org_id);
   return v_team;
 end;
@@ -502,7 +445,6 @@ begin
 end;
 $$;
 comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
-grant execute on function private.delete_team to authenticated;
 
 create function private.set_team_member(p_team uuid, p_user uuid, p_is_member boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -526,7 +468,6 @@ end;
 $$;
 comment on function private.set_team_member is
   'Puts a member into a team or takes them out; the caller needs every verb that the team has. Admins.';
-grant execute on function private.set_team_member to authenticated;
 
 -- ## own roles
 
@@ -544,19 +485,16 @@ end;
 $$;
 comment on function private.list_roles is
   'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
-grant execute on function private.list_roles to authenticated;
 
 -- Refuses verbs that do not exist, and those that only an owner has.
-create function private.check_verbs(p_verbs text[]) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_verbs(p_verbs text[]) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_wrong pg_catalog.text := (select string_agg(w.verb, ', ') from unnest(p_verbs) as w (verb)
     where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner'));
 begin
-  if v_wrong is not null or coalesce(cardinality(p_verbs), 0) = 0 then
-    perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(v_wrong, 200), 'no verb at all')),
-      'Choose from list_roles; what only owners may do stays theirs.');
-  end if;
+  perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(v_wrong, 200), 'no verb at all')),
+    'Choose from list_roles; what only owners may do stays theirs.')
+  where v_wrong is not null or coalesce(cardinality(p_verbs), 0) = 0;
 end;
 $$;
 
@@ -567,25 +505,22 @@ declare
 begin
   perform private.check_verbs(p_verbs);
   perform private.need_to_grant(p_org, '', p_verbs);
-  if exists (select from private.role_verbs as v where v.role = p_name) then
-    perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.');
-  end if;
+  perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.')
+  where exists (select from private.role_verbs as v where v.role = p_name);
   insert into public.roles (org_id, name, verbs, description)
   values (p_org, p_name, array(select distinct v from unnest(p_verbs) as v order by v), coalesce(p_description, ''))
   on conflict (org_id, name) do update set verbs = excluded.verbs, description = excluded.description
   returning * into v_role;
   perform private.audit(p_org, 'role.set', 'role', p_name, p_name, jsonb_build_object('verbs', v_role.verbs));
   return to_jsonb(v_role);
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A role''s name has 2 to 40 lower-case letters, digits and hyphens.',
-      'It begins with a letter; a description has at most 500 characters.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422', 'A role''s name has 2 to 40 lower-case letters, digits and hyphens.',
+    'It begins with a letter; a description has at most 500 characters.');
 end;
 $$;
 comment on function private.set_role is
   'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole '
   'organisation. Admins.';
-grant execute on function private.set_role to authenticated;
 
 create function private.delete_role(p_org uuid, p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -594,19 +529,15 @@ declare
 begin
   perform private.need('role.grant', p_org);
   select * into v_role from public.roles where org_id = p_org and name = p_name for update;
-  if v_role.name is null then
-    perform private.fail('RY404', format('There is no own role "%s".', left(p_name, 100)));
-  end if;
-  if exists (select from public.role_bindings as b where b.org_id = p_org and b.role = p_name) then
-    perform private.fail('RY409', format('Somebody has the role "%s".', p_name), 'Take it away from them first.');
-  end if;
+  perform private.fail('RY404', format('There is no own role "%s".', left(p_name, 100))) where v_role.name is null;
+  perform private.fail('RY409', format('Somebody has the role "%s".', p_name), 'Take it away from them first.')
+  where exists (select from public.role_bindings as b where b.org_id = p_org and b.role = p_name);
   delete from public.roles where org_id = p_org and name = p_name;
   perform private.audit(p_org, 'role.deleted', 'role', p_name, p_name);
   return to_jsonb(v_role);
 end;
 $$;
 comment on function private.delete_role is 'Deletes a role of the organisation that nobody has. Admins.';
-grant execute on function private.delete_role to authenticated;
 
 -- Whether the caller may do this at a path: by their role in the organisation, or by a binding there or above.
 create function private.is_allowed(p_verb text, p_org uuid, p_path text) returns boolean
@@ -671,10 +602,8 @@ $$;
 create function private.need_target(p_org uuid, p_path text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_path is null then
-    perform private.fail('RY422', 'Name a module or a group.',
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
+  perform private.fail('RY422', 'Name a module or a group.',
+    'Write its whole path, such as platform/network; "" is all modules.') where p_path is null;
   if p_path <> '' and not exists (
     select from public.groups as g where g.org_id = p_org and g.path = p_path
     union all

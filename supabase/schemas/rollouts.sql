@@ -35,9 +35,7 @@ begin
   update public.worker_releases set withdrawn_at = coalesce(withdrawn_at, now()),
     withdrawn_reason = coalesce(withdrawn_reason, p_reason)
   where version = p_version returning * into v_release;
-  if v_release.id is null then
-    perform private.fail('RY404', format('There is no release %s.', p_version));
-  end if;
+  perform private.fail('RY404', format('There is no release %s.', p_version)) where v_release.id is null;
   perform private.stop_updates(p_version);
   perform private.audit(null, 'release.withdrawn', 'release', v_release.id::pg_catalog.text, p_version,
     jsonb_build_object('reason', p_reason));
@@ -46,7 +44,6 @@ end;
 $$;
 comment on function private.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
-grant execute on function private.withdraw_release to service_role;
 
 -- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
 create function private.sweep_updates() returns integer language plpgsql set search_path = '' as $$
@@ -79,19 +76,15 @@ end;
 $$;
 
 -- Pauses, resumes or aborts a rollout.
-create function private.set_rollout(
-  p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status
-) returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.set_rollout(p_rollout uuid, p_from public.rollout_status[], p_to public.rollout_status)
+returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_rollout public.rollouts;
   v_job bigint;
 begin
   select * into v_rollout from public.rollouts where id = p_rollout
     and org_id in (select private.my_org_ids('module.read'));
-  if v_rollout.id is null then
-    perform private.fail('RY404', 'There is no such rollout.');
-  end if;
+  perform private.fail('RY404', 'There is no such rollout.') where v_rollout.id is null;
   perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
     -- The states of all its jobs before its row, as at the end of a job: the first cancelled job takes the row.
@@ -106,12 +99,9 @@ begin
     reason = case when p_to = 'RUNNING' then null else 'By ' || private.caller_label(v_rollout.org_id) end,
     finished_at = case when p_to = 'ABORTED' then now() end
   where id = p_rollout and status = any (p_from) returning * into v_rollout;
-  if not found then
-    perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.');
-  end if;
+  perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.') where not found;
   perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout',
-    p_rollout::pg_catalog.text,
-    v_rollout.version);
+    p_rollout::pg_catalog.text, v_rollout.version);
   if p_to = 'RUNNING' then
     perform private.advance_rollout(p_rollout);
     select * into v_rollout from public.rollouts where id = p_rollout;
@@ -125,14 +115,12 @@ language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING}', 'PAUSED')
 $$;
 comment on function private.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
-grant execute on function private.pause_rollout to authenticated;
 
 create function private.resume_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{PAUSED}', 'RUNNING')
 $$;
 comment on function private.resume_rollout is 'Goes on with a paused rollout; what failed stays as it is. Admins.';
-grant execute on function private.resume_rollout to authenticated;
 
 create function private.abort_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
@@ -140,4 +128,3 @@ language sql security definer set search_path = '' as $$
 $$;
 comment on function private.abort_rollout is
   'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
-grant execute on function private.abort_rollout to authenticated;

@@ -22,7 +22,6 @@ create table private.lanes (
     excluded_worker_id,
     engine, engine_version, cloud)
 );
-alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
@@ -31,7 +30,6 @@ comment on column private.lanes.job_type is
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
-comment on column private.lanes.engine is 'The engine that its jobs need; null for jobs that need none.';
 comment on column private.lanes.engine_version is 'What the module requires of the engine''s version.';
 comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs about runners and cloud identities.';
 
@@ -43,7 +41,6 @@ create table private.lane_workers (
   primary key (worker_id, lane_id)
 );
 create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
-alter table private.lane_workers enable row level security;
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
 comment on column private.lane_workers.distance is
@@ -85,11 +82,11 @@ comment on view private.lane_instances is
   'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
   'it.';
 comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
-comment on column private.lane_instances.offer is 'What it has for jobs.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
+comment on column private.lane_instances.offer is 'What it has for jobs.';
 comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
@@ -173,9 +170,7 @@ $$;
 create function private.excluded_worker(p_job public.provision_jobs) returns uuid
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_job.target_worker_id is null then
-    return null;
-  end if;
+  if p_job.target_worker_id is null then return null; end if;
   return (
     select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
       or w.is_assigned_to_all_modules or exists (
@@ -269,9 +264,7 @@ $$;
 
 -- The runners that a lane looks at first: of the nearest ones some from a random place on, so that it does not ring the
 -- same ones for every job, then in order. So many that it finds a few idle ones among many that are busy.
-create function private.first_choices(
-  p_lane integer, p_count integer
-) returns table (worker_id uuid, distance smallint)
+create function private.first_choices(p_lane integer, p_count integer) returns table (worker_id uuid, distance smallint)
 language plpgsql volatile set search_path = '' as $$
 declare
   v_from pg_catalog.uuid := gen_random_uuid();
@@ -380,8 +373,7 @@ end;
 $$;
 
 -- Rings for what a runner left in lanes when it had no slot for more: the others may have been full when it came.
-create function private.ring_on(p_lanes integer[]) returns void
-language plpgsql set search_path = '' as $$
+create function private.ring_on(p_lanes integer[]) returns void language plpgsql set search_path = '' as $$
 begin
   perform private.wake_lane(l.id) from private.ready_lanes as l
   where l.id = any (p_lanes) and private.may_wake('lane:' || l.id, interval '50 milliseconds') limit 3;
@@ -488,17 +480,13 @@ declare
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or private.is_state_locked(p_state) then
-    return;
-  end if;
+  if v_next.job_id is null or private.is_state_locked(p_state) then return; end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
   if v_current is not null then
     -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
     update private.live_jobs as q set stage = 'WAITING', lane_id = null
     where q.job_id = v_current and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
-    if not found then
-      return;
-    end if;
+    if not found then return; end if;
   end if;
   if v_next.not_before_at > now() then
     update private.live_jobs as q set stage = 'BACKOFF' where q.job_id = v_next.job_id;
@@ -565,7 +553,6 @@ create table private.shared_worker_orgs (
   primary key (worker_id, org_id)
 );
 create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
-alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
   'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
@@ -610,7 +597,6 @@ $$;
 comment on function private.set_shared_runners is
   'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or '
   'NONE_AVAILABLE. Admins.';
-grant execute on function private.set_shared_runners to authenticated;
 
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.

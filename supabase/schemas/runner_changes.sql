@@ -2,8 +2,7 @@
 
 create function private.ensure_shared_worker(
   p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_before pg_catalog.jsonb;
@@ -46,7 +45,6 @@ $$;
 comment on function private.ensure_shared_worker is
   'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. '
   'Service key only.';
-grant execute on function private.ensure_shared_worker to service_role;
 
 create function private.remove_shared_worker(p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -62,7 +60,6 @@ end;
 $$;
 comment on function private.remove_shared_worker is
   'Removes a shared runner that left the installation''s configuration. Service key only.';
-grant execute on function private.remove_shared_worker to service_role;
 
 create function private.set_shared_worker(p_name text, p_action text, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -71,9 +68,8 @@ declare
   v_done pg_catalog.text := case p_action when 'drain' then 'drained' when 'resume' then 'resumed'
     when 'disable' then 'disabled' when 'enable' then 'enabled' when 'end_sessions' then 'sessions_ended' end;
 begin
-  if v_done is null then
-    perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.');
-  end if;
+  perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.')
+  where v_done is null;
   v_worker := private.need_shared_worker(p_name);
   if p_action = 'end_sessions' then
     perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
@@ -84,7 +80,6 @@ end;
 $$;
 comment on function private.set_shared_worker is
   'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
-grant execute on function private.set_shared_worker to service_role;
 
 -- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
 -- sessions_ended only tells them.
@@ -115,35 +110,29 @@ $$;
 create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  if p_disabled is null then
-    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
-  end if;
+  perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.') where p_disabled is null;
   return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
 end;
 $$;
 comment on function private.set_worker_disabled is
   'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
-grant execute on function private.set_worker_disabled to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
 comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
-grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
 $$;
 comment on function private.resume_worker is 'Ends a drain. Operators.';
-grant execute on function private.resume_worker to authenticated;
 
 create function private.register_worker(
   p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
@@ -170,7 +159,6 @@ end;
 $$;
 comment on function private.register_worker is
   'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
-grant execute on function private.register_worker to authenticated;
 
 create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -192,8 +180,7 @@ begin
       else accepted_job_types end,
     allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
     is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean,
-      is_assigned_to_all_modules),
-    service_account_id = case when p_options ? 'service_account_id'
+    is_assigned_to_all_modules), service_account_id = case when p_options ? 'service_account_id'
       then (p_options ->> 'service_account_id')::pg_catalog.uuid
       else service_account_id end,
     scaling = coalesce(p_options -> 'scaling', scaling)
@@ -221,7 +208,6 @@ exception
 end;
 $$;
 comment on function private.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
-grant execute on function private.update_worker to authenticated;
 
 create function private.assign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -243,7 +229,6 @@ end;
 $$;
 comment on function private.assign_worker is
   'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
-grant execute on function private.assign_worker to authenticated;
 
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -252,9 +237,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   delete from public.worker_assignments where worker_id = p_worker and path = p_path;
-  if not found then
-    perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
-  end if;
+  perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path)) where not found;
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
   perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
@@ -263,7 +246,6 @@ begin
 end;
 $$;
 comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
-grant execute on function private.unassign_worker to authenticated;
 
 -- Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.
 create function private.retire_worker(p_worker uuid, p_reason text) returns void
@@ -305,10 +287,9 @@ declare
   v_worker public.workers;
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
-  if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
-      'Call remove_cloud_worker instead: it removes the deployment and the runner.');
-  end if;
+  perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
+    'Call remove_cloud_worker instead: it removes the deployment and the runner.')
+  where v_worker.type = 'cloud-hosted';
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
   perform private.wake_worker(p_worker);
@@ -317,7 +298,6 @@ end;
 $$;
 comment on function private.remove_worker is
   'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
-grant execute on function private.remove_worker to authenticated;
 
 -- One of the changes that change_runners makes.
 create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void
@@ -339,10 +319,8 @@ begin
 end;
 $$;
 
-create function private.change_runners(
-  p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.change_runners(p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}')
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_done integer := 0;
@@ -350,13 +328,11 @@ declare
 begin
   perform private.need('runner.operate', p_org);
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
-  if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
-    perform private.fail('RY422', 'There is no such change of runners.',
-      'Changes: drain, resume, disable, enable, update, label.');
-  end if;
-  if coalesce(cardinality(p_workers), 0) not between 1 and 200 then
-    perform private.fail('RY422', 'One to 200 runners are changed at a time.');
-  end if;
+  perform private.fail('RY422', 'There is no such change of runners.',
+    'Changes: drain, resume, disable, enable, update, label.')
+  where p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']);
+  perform private.fail('RY422', 'One to 200 runners are changed at a time.')
+  where coalesce(cardinality(p_workers), 0) not between 1 and 200;
   for v_worker in
     select w.* from public.workers as w
     where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id
@@ -377,7 +353,6 @@ $$;
 comment on function private.change_runners is
   'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
-grant execute on function private.change_runners to authenticated;
 
 -- Refuses settings of a runner that make no sense.
 create function private.check_worker_options(p_org uuid, p_options jsonb) returns void
@@ -388,10 +363,8 @@ begin
   perform private.refuse_unknown_keys(p_options, array[
     'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
     'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
-  if not private.is_label_list(private.text_list(p_options -> 'labels')) then
-    perform private.fail('RY422',
-      'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
-  end if;
+  perform private.fail('RY422', 'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.')
+  where not private.is_label_list(private.text_list(p_options -> 'labels'));
   -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
@@ -405,16 +378,14 @@ begin
   perform private.check_scaling(p_options -> 'scaling');
   perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
     (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;
-exception
-  when data_exception then
-    perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
+exception when data_exception then
+  perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
 end;
 $$;
 
 create function private.deploy_worker(
   p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_job public.provision_jobs;
@@ -427,9 +398,8 @@ begin
   v_settings := v_settings || private.runner_settings(p_options,
     array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
-  if coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$' then
-    perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.');
-  end if;
+  perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.')
+  where coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$';
   perform private.lock_routing(p_org, true);
   perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   -- Else the sweep would retire what is deployed now.
@@ -461,7 +431,6 @@ $$;
 comment on function private.deploy_worker is
   'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, '
   'image, version and a runner''s settings. Admins.';
-grant execute on function private.deploy_worker to authenticated;
 
 -- Retires the records of runners that were removed from the cloud.
 create function private.sweep_removals() returns integer language plpgsql set search_path = '' as $$

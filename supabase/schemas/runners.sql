@@ -60,21 +60,14 @@ create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
 -- For is_choosy_about_types.
 create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
-alter table public.workers enable row level security;
-grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
   'Runners. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
-comment on column public.workers.type is 'How it came to be.';
-comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
-comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' heartbeats.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is
   'Which types of job it accepts; null: all, also those that a later version adds.';
-comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
-comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
   'Whether several processes may connect, each with a name of its own.';
 comment on column public.workers.is_assigned_to_all_modules is
@@ -83,7 +76,6 @@ comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is 
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 -- The own runners that a guest sees: they serve something of what the guest sees, or everything.
 create function private.my_workers() returns setof uuid
 language plpgsql stable security definer set search_path = '' as $$
@@ -99,11 +91,9 @@ begin
       and private.is_seen(m.org_id, m.path, v_seen)));
 end;
 $$;
-grant execute on function private.my_workers to authenticated;
 
 -- The same for one organisation; null for a member who sees every runner.
-create function private.seen_workers(p_org uuid) returns uuid[]
-language plpgsql stable set search_path = '' as $$
+create function private.seen_workers(p_org uuid) returns uuid[] language plpgsql stable set search_path = '' as $$
 begin
   return case when private.seen(p_org) is not null then array(select private.my_workers()) end;
 end;
@@ -139,17 +129,13 @@ create table public.worker_instances (
   check (is_shared = (org_id is null))
 );
 create index worker_instances_org_id_idx on public.worker_instances (org_id);
-alter table public.worker_instances enable row level security;
-grant select on public.worker_instances to authenticated, service_role;
 comment on table public.worker_instances is
   'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
   'something new.';
-comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
-comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
@@ -171,7 +157,6 @@ begin
   where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
 end;
 $$;
-create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 
@@ -185,16 +170,7 @@ create table public.worker_assignments (
   unique (worker_id, path)
 );
 create index worker_assignments_org_id_idx on public.worker_assignments (org_id, path);
-alter table public.worker_assignments enable row level security;
-grant select on public.worker_assignments to authenticated, service_role;
 comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
-comment on column public.worker_assignments.path is 'A module''s path, a group''s path, or "" for all modules.';
-create trigger wake after insert or update
-  or delete on public.worker_assignments for each row execute function private.wake_for_row();
-create policy "Members see their organisation's assignments" on public.worker_assignments
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 
 -- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
 alter table public.workers add constraint
@@ -223,8 +199,6 @@ create table public.worker_events (
 );
 create index worker_events_worker_id_idx on public.worker_events (worker_id, id desc);
 create index worker_events_org_id_idx on public.worker_events (org_id, at desc, id desc);
-alter table public.worker_events enable row level security;
-grant select on public.worker_events to authenticated, service_role;
 create policy "Members see events of their runners and of shared ones" on public.worker_events
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
 comment on table public.worker_events is
@@ -233,8 +207,7 @@ comment on table public.worker_events is
 -- Writes one event of a runner.
 create function private.record_worker_event(
   p_worker uuid, p_event text, p_reason text default null, p_instance text default null
-) returns void
-language sql set search_path = '' as $$
+) returns void language sql set search_path = '' as $$
   insert into public.worker_events (org_id, is_shared, worker_id, instance_name, event, reason)
   select w.org_id, w.is_shared, w.id, p_instance, p_event, p_reason from public.workers as w where w.id = p_worker
 $$;
@@ -247,21 +220,15 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
     and (is_shared or org_id in (select private.my_org_ids('module.read')));
-  if v_worker.id is null then
-    perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
-  end if;
-  if v_worker.is_shared then
-    perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
-      'Ask the administrator of this installation.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.') where v_worker.id is null;
+  perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
+    'Ask the administrator of this installation.') where v_worker.is_shared;
   perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
   -- A runner that was removed from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
-  if v_worker.id is null then
-    perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.') where v_worker.id is null;
   return v_worker;
 end;
 $$;
@@ -274,10 +241,9 @@ declare
 begin
   perform private.need_target(p_org, p_path);
   select * into v_account from public.service_accounts where id = p_account;
-  if v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/') then
-    perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
-      'A service account must be in the same group as the modules, or above them.');
-  end if;
+  perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
+    'A service account must be in the same group as the modules, or above them.')
+  where v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/');
 end;
 $$;
 
@@ -297,9 +263,8 @@ declare
 begin
   select * into v_account from public.service_accounts where id = p_worker.service_account_id;
   -- The runner's row has waited for a removal of the account.
-  if v_account.removed_at is not null then
-    perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
-  end if;
+  perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
+  where v_account.removed_at is not null;
   if p_worker.is_assigned_to_all_modules then
     v_outside := 'all modules';
   else
@@ -307,12 +272,10 @@ begin
     from public.worker_assignments as a
     where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
   end if;
-  if v_account.path <> '' and v_outside is not null then
-    perform private.fail('RY422',
-      format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
-        v_outside),
-      'Assign the runner to paths below it only, or choose an account of the whole organisation.');
-  end if;
+  perform private.fail('RY422',
+    format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
+    v_outside), 'Assign the runner to paths below it only, or choose an account of the whole organisation.')
+  where v_account.path <> '' and v_outside is not null;
 end;
 $$;
 
@@ -320,24 +283,19 @@ $$;
 create function private.job_types(p_value jsonb) returns public.job_type[]
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_value = '[]' then
-    perform private.fail('RY422', 'A runner must take at least one type of job.',
-      'Disable it, if it should take none.');
-  end if;
+  perform private.fail('RY422', 'A runner must take at least one type of job.', 'Disable it, if it should take none.')
+  where p_value = '[]';
   return (select nullif(array_agg(distinct t::public.job_type), enum_range(null::public.job_type))
     from jsonb_array_elements_text(nullif(p_value, 'null')) as t);
-exception
-  when invalid_text_representation or invalid_parameter_value then
-    perform private.fail('RY422', 'There is no such type of job.',
-      format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
+exception when invalid_text_representation or invalid_parameter_value then
+  perform private.fail('RY422', 'There is no such type of job.',
+    format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
 end;
 $$;
 
 -- Writes a runner record from checked options.
-create function private.insert_worker(
-  p_org uuid, p_name text, p_type public.worker_type, p_options jsonb
-) returns public.workers
-language plpgsql set search_path = '' as $$
+create function private.insert_worker(p_org uuid, p_name text, p_type public.worker_type, p_options jsonb)
+returns public.workers language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
@@ -386,7 +344,6 @@ $$;
 comment on function private.path_runners is
   'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '
   '200 at most, and how many there are. Members.';
-grant execute on function private.path_runners to authenticated;
 
 -- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
 -- null.

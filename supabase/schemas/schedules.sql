@@ -28,15 +28,11 @@ begin
       v_part := regexp_replace(v_part, '\m' || p_names[i] || '\M', (p_least + i - 1)::pg_catalog.text, 'g');
     end loop;
     v_match := regexp_match(v_part, '^(?:(\*)|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?$');
-    if v_match is null then
-      return null;
-    end if;
+    if v_match is null then return null; end if;
     v_from := case when v_match[1] is null then v_match[2]::integer else p_least end;
     v_to := case when v_match[1] is not null or v_match[3] is null and v_match[4] is not null then p_most
       else coalesce(v_match[3], v_match[2])::integer end;
-    if v_from < p_least or v_to > p_most or v_from > v_to or v_match[4]::integer = 0 then
-      return null;
-    end if;
+    if v_from < p_least or v_to > p_most or v_from > v_to or v_match[4]::integer = 0 then return null; end if;
     v_values := v_values || array(select generate_series(v_from, v_to, coalesce(v_match[4]::integer, 1)));
   end loop;
   return array(select distinct v from unnest(v_values) as v order by v);
@@ -50,16 +46,13 @@ declare
   v_fields pg_catalog.text[];
   v_cron private.cron;
 begin
-  if length(p_cron) > 200 then
-    perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.');
-  end if;
+  perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.')
+  where length(p_cron) > 200;
   v_fields := regexp_split_to_array(trim(case lower(trim(p_cron)) when '@hourly' then '0 * * * *' when '@daily'
     then '0 0 * * *'
     when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *' else p_cron end), '\s+');
-  if cardinality(v_fields) is distinct from 5 then
-    perform private.fail('RY422', 'A time has five fields: minute, hour, day, month, weekday.',
-      'Write "30 7 * * 1-5" for weekdays at 07:30.');
-  end if;
+  perform private.fail('RY422', 'A time has five fields: minute, hour, day, month, weekday.',
+    'Write "30 7 * * 1-5" for weekdays at 07:30.') where cardinality(v_fields) is distinct from 5;
   v_cron.minutes := private.cron_field(v_fields[1], 0, 59, null);
   v_cron.hours := private.cron_field(v_fields[2], 0, 23, null);
   v_cron.days := private.cron_field(v_fields[3], 1, 31, null);
@@ -68,14 +61,11 @@ begin
   -- 7 is Sunday, too.
   v_cron.weekdays := array(select distinct w % 7 from unnest(
     private.cron_field(v_fields[5], 0, 7, array['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'])) as w order by 1);
-  if num_nulls(v_cron.minutes, v_cron.hours, v_cron.days, v_cron.months) > 0 or v_cron.weekdays = '{}' then
-    perform private.fail('RY422', format('The %s of "%s" cannot be read.', case when v_cron.minutes is null
-      then 'minute'
-      when v_cron.hours is null then 'hour' when v_cron.days is null then 'day' when v_cron.months is null then 'month'
-        else 'weekday' end,
-      left(p_cron, 100)),
-      'Write numbers, ranges such as 1-5, steps such as */10, lists such as 0,30, or names such as mon or jan.');
-  end if;
+  perform private.fail('RY422', format('The %s of "%s" cannot be read.', case
+    when v_cron.minutes is null then 'minute' when v_cron.hours is null then 'hour' when v_cron.days is null then 'day'
+    when v_cron.months is null then 'month' else 'weekday' end, left(p_cron, 100)),
+    'Write numbers, ranges such as 1-5, steps such as */10, lists such as 0,30, or names such as mon or jan.')
+  where num_nulls(v_cron.minutes, v_cron.hours, v_cron.days, v_cron.months) > 0 or v_cron.weekdays = '{}';
   v_cron.is_any_hour := v_fields[2] like '*%';
   v_cron.is_either_day := v_fields[3] not like '*%' and v_fields[5] not like '*%';
   return v_cron;
@@ -91,9 +81,7 @@ declare
   -- Read with what the clock showed three hours before: another instant of the same time, if the clock was put back.
   v_first pg_catalog.timestamptz := v_early + (p_local - (v_early at time zone p_zone));
 begin
-  if v_first >= v_at or v_first at time zone p_zone <> p_local then
-    return array[v_at];
-  end if;
+  if v_first >= v_at or v_first at time zone p_zone <> p_local then return array[v_at]; end if;
   return case when p_has_both then array[v_first, v_at] else array[v_first] end;
 end;
 $$;
@@ -127,9 +115,7 @@ begin
         select min(i) into v_next from unnest(p_cron.minutes) as m
         cross join lateral unnest(private.instants(v_day + make_time(v_hour, m, 0), p_zone, p_cron.is_any_hour)) as i
           where i > p_after;
-        if v_next is not null then
-          return v_next;
-        end if;
+        if v_next is not null then return v_next; end if;
       end loop;
     end if;
     v_day := v_day + 1;
@@ -198,21 +184,8 @@ create table public.schedules (
 );
 create index schedules_org_id_idx on public.schedules (org_id, path);
 create index schedules_next_at_idx on public.schedules (next_at) where is_on;
-alter table public.schedules enable row level security;
-grant select on public.schedules to authenticated, service_role;
-create policy "Members see their organisation's schedules" on public.schedules
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.schedules is 'Jobs that start by the clock.';
-comment on column public.schedules.path is 'The module or group; "" is all modules.';
-comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
-comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
-create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
-create trigger wake after insert or update or delete on public.schedules
-  for each row execute function private.wake_for_row();
 
 create function private.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -230,15 +203,13 @@ begin
     v_times := v_times || jsonb_build_object('at', v_next, 'local', to_char(v_next at time zone p_zone,
       'Dy DD Mon YYYY, HH24:MI'));
   end loop;
-  if v_times = '[]' then
-    perform private.fail('RY422', format('"%s" never comes.', left(p_cron, 100)), 'That month has no such day.');
-  end if;
+  perform private.fail('RY422', format('"%s" never comes.', left(p_cron, 100)), 'That month has no such day.')
+  where v_times = '[]';
   return jsonb_build_object('words', private.cron_words(p_cron), 'next', v_times);
 end;
 $$;
 comment on function private.preview_schedule is
   'A time in words, and the next five times it comes in that zone. Members.';
-grant execute on function private.preview_schedule to authenticated;
 
 -- A schedule as pages and commands show it.
 create function private.schedule_json(p_schedule public.schedules) returns jsonb
@@ -269,10 +240,9 @@ begin
   perform private.refuse_unknown_keys(p_spec, array['path', 'type', 'cron', 'zone', 'is_on', 'reason']);
   v_new := jsonb_populate_record(p_schedule, coalesce(p_spec, '{}'));
   v_new.cron := trim(v_new.cron);
-  if v_new.type is null or v_new.type not in ('DRIFT', 'PLAN', 'APPLY', 'DESTROY') then
-    perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
-      'Choose DRIFT, PLAN, APPLY or DESTROY.');
-  end if;
+  perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
+    'Choose DRIFT, PLAN, APPLY or DESTROY.')
+  where v_new.type is null or v_new.type not in ('DRIFT', 'PLAN', 'APPLY', 'DESTROY');
   perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_new.org_id, v_new.path);
   perform private.need_to_fire(v_new);
@@ -284,12 +254,10 @@ begin
   end if;
   perform private.check_zone(v_new.zone);
   v_new.next_at := private.next_time(private.parse_cron(v_new.cron), v_new.zone, now());
-  if v_new.next_at is null then
-    perform private.fail('RY422', format('"%s" never comes.', left(v_new.cron, 100)), 'That month has no such day.');
-  end if;
-  if v_new.is_on is null or length(v_new.reason) > 500 then
-    perform private.fail('RY422', 'A schedule is on or off, with a reason of at most 500 characters.');
-  end if;
+  perform private.fail('RY422', format('"%s" never comes.', left(v_new.cron, 100)), 'That month has no such day.')
+  where v_new.next_at is null;
+  perform private.fail('RY422', 'A schedule is on or off, with a reason of at most 500 characters.')
+  where v_new.is_on is null or length(v_new.reason) > 500;
   return v_new;
 exception
   when invalid_text_representation or datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
@@ -303,28 +271,24 @@ declare
   v_new public.schedules;
 begin
   perform private.need_anywhere('schedule.write', p_org);
-  if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
-    perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
-      'A schedule of a group covers all modules below it.');
-  end if;
+  perform private.fail('RY413', 'An organisation has at most 5,000 schedules.',
+    'A schedule of a group covers all modules below it.')
+  where (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000;
   v_new.org_id := p_org;
   v_new.zone := 'UTC';
   v_new.is_on := true;
   v_new := private.checked_schedule(v_new, p_spec);
   insert into public.schedules (org_id, path, type, cron, zone, is_on, reason, next_at, created_by, created_by_label)
   values (p_org, v_new.path, v_new.type, v_new.cron, v_new.zone, v_new.is_on, v_new.reason, v_new.next_at,
-    private.caller_id(),
-    private.caller_label(p_org)) returning * into v_new;
+    private.caller_id(), private.caller_label(p_org)) returning * into v_new;
   perform private.audit(p_org, 'schedule.created', 'schedule', v_new.id::pg_catalog.text, v_new.type || ' '
-    || v_new.path,
-    jsonb_build_object('cron', v_new.cron, 'zone', v_new.zone));
+    || v_new.path, jsonb_build_object('cron', v_new.cron, 'zone', v_new.zone));
   return private.schedule_json(v_new);
 end;
 $$;
 comment on function private.create_schedule is
   'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; '
   'admins to destroy.';
-grant execute on function private.create_schedule to authenticated;
 
 -- A schedule that the caller may change, locked.
 create function private.my_schedule(p_schedule uuid) returns public.schedules
@@ -334,9 +298,7 @@ declare
 begin
   select * into v_schedule from public.schedules where id = p_schedule
     and private.may_see(org_id, path) for update;
-  if v_schedule.id is null then
-    perform private.fail('RY404', 'There is no such schedule.');
-  end if;
+  perform private.fail('RY404', 'There is no such schedule.') where v_schedule.id is null;
   perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_schedule.org_id, v_schedule.path);
   return v_schedule;
@@ -355,14 +317,12 @@ begin
     created_by = private.caller_id(), created_by_label = private.caller_label(v_old.org_id)
   where id = p_schedule returning * into v_new;
   perform private.audit(v_old.org_id, 'schedule.updated', 'schedule', p_schedule::pg_catalog.text, v_new.type || ' '
-    || v_new.path,
-    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+    || v_new.path, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.schedule_json(v_new);
 end;
 $$;
 comment on function private.update_schedule is
   'Changes the fields of a schedule that are named. Operators; admins to destroy.';
-grant execute on function private.update_schedule to authenticated;
 
 create function private.remove_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -376,7 +336,6 @@ begin
 end;
 $$;
 comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
-grant execute on function private.remove_schedule to authenticated;
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -392,14 +351,12 @@ $$;
 comment on function private.list_schedules is
   'Schedules with their words, next time and last run; with a path those of the module or group and of the groups '
   'above. Members.';
-grant execute on function private.list_schedules to authenticated;
 
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
 create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
-returns public.job_sets
-language plpgsql set search_path = '' as $$
+returns public.job_sets language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
   v_set public.job_sets;
@@ -435,10 +392,8 @@ declare
 begin
   perform private.need_to_fire(v_schedule);
   v_set := private.fire_schedule(v_schedule, private.caller_id());
-  if v_set.id is null then
-    perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
-      'Look at its last run.');
-  end if;
+  perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
+    'Look at its last run.') where v_set.id is null;
   perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
@@ -447,7 +402,6 @@ end;
 $$;
 comment on function private.run_schedule is
   'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
-grant execute on function private.run_schedule to authenticated;
 
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
 create function private.sweep_schedules() returns integer language plpgsql set search_path = '' as $$

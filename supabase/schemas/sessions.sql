@@ -20,11 +20,8 @@ create table private.worker_tokens (
   revoked_at timestamptz
 );
 create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
-alter table private.worker_tokens enable row level security;
 comment on table private.worker_tokens is
   'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
-comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
-comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
 
 create view private.live_tokens as
 select
@@ -45,11 +42,10 @@ begin
   insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
   values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
   return v_id;
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422',
-      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Generate the token where you show it; send only its hash.');
+exception when check_violation or not_null_violation then
+  perform private.fail('RY422',
+    'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
+      'Generate the token where you show it; send only its hash.');
 end;
 $$;
 
@@ -74,16 +70,14 @@ $$;
 
 create function private.rotate_worker_token(
   p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_token private.worker_tokens;
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
-  if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
-    perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
-  end if;
+  perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.')
+  where coalesce(p_overlap_seconds, -1) not between 0 and 2592000;
   perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
   -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
   for v_token in
@@ -108,7 +102,6 @@ end;
 $$;
 comment on function private.rotate_worker_token is
   'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
-grant execute on function private.rotate_worker_token to authenticated;
 
 create function private.revoke_worker_token(p_token uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -119,9 +112,7 @@ begin
   select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
   where t.id = p_token and w.removed_at is null
     and (w.is_shared or w.org_id in (select private.my_org_ids('module.read')));
-  if v_token.id is null then
-    perform private.fail('RY404', 'There is no such token.');
-  end if;
+  perform private.fail('RY404', 'There is no such token.') where v_token.id is null;
   v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
   update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
@@ -136,16 +127,13 @@ end;
 $$;
 comment on function private.revoke_worker_token is
   'Revokes a token and ends the sessions that it opened, at once. Admins.';
-grant execute on function private.revoke_worker_token to authenticated;
 
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
-  if not found then
-    perform private.fail('RY404', 'There is no such runner.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.') where not found;
   return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
     from private.worker_tokens as t
     where t.worker_id = p_worker);
@@ -153,13 +141,11 @@ end;
 $$;
 comment on function private.list_worker_tokens is
   'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
-grant execute on function private.list_worker_tokens to authenticated;
 
 create function private.check_worker_credential(
   p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
   null
-) returns void
-language plpgsql stable security definer set search_path = '' as $$
+) returns void language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_account public.service_accounts;
@@ -176,8 +162,7 @@ begin
   if v_account.id is not null then
     perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
       format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
-        v_worker.name,
-        v_account.name));
+        v_worker.name, v_account.name));
   end if;
   perform private.fail('RY403', 'These credentials do not belong to this runner.',
     'Use the token that was shown when the runner was registered.');
@@ -186,7 +171,6 @@ $$;
 comment on function private.check_worker_credential is
   'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
   'only.';
-grant execute on function private.check_worker_credential to service_role;
 
 create function private.worker_token_hashes(p_worker uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -199,7 +183,6 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function private.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
-grant execute on function private.worker_token_hashes to service_role;
 
 -- ## sessions
 
@@ -223,17 +206,14 @@ create index sessions_worker_id_idx on private.sessions (worker_id) where ended_
 create index sessions_token_id_idx on private.sessions (token_id) where ended_at is null;
 create index sessions_expires_at_idx on private.sessions (expires_at) where ended_at is null and expires_at is not null;
 create index sessions_ended_at_idx on private.sessions (ended_at) where ended_at is not null;
-alter table private.sessions enable row level security;
 comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
-comment on column private.sessions.boot_id is 'The process that opened it.';
 comment on column private.sessions.expires_at is
   'When the token that opened it ends; rotating that token brings it nearer.';
-comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
 
 -- Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is
 -- refused with the reason.
@@ -317,14 +297,11 @@ begin
   where s.worker_id = p_worker.id and s.ended_at is null and s.boot_id <> p_boot_id and l.is_fresh
     and (l.name = p_instance or not p_worker.allow_multiple_instances)
   limit 1;
-  if v_other.name is null then
-    return;
-  end if;
-  if v_other.name = p_instance then
-    perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance,
-      p_worker.name),
-        'Stop it, or give this process a name of its own. It can take over 60 s after the other''s last heartbeat.');
-  end if;
+  if v_other.name is null then return; end if;
+  perform private.fail('RY409', format('Another process is connected as instance "%s" of runner "%s".', p_instance,
+    p_worker.name),
+      'Stop it, or give this process a name of its own. It can take over 60 s after the other''s last heartbeat.')
+  where v_other.name = p_instance;
   perform private.fail('RY409', format('Runner "%s" accepts one process, and "%s" is connected.', p_worker.name,
     v_other.name), 'Stop the other process, or allow multiple instances in the runner''s settings.');
 end;
@@ -333,8 +310,7 @@ $$;
 -- Ends the sessions that a new one replaces.
 create function private.take_over(
   p_worker public.workers, p_instance public.worker_instances, p_session uuid, p_boot_id uuid
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
@@ -367,14 +343,12 @@ $$;
 -- Records the connection: instance, first heartbeat, status.
 create function private.announce_instance(
   p_worker public.workers, p_instance uuid, p_session uuid, p_boot_id uuid, p_facts jsonb
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 begin
   perform private.check_facts(p_facts, p_instance);
   update public.worker_instances as i set
     epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null,
-      last_error = null,
-    hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname),
+    last_error = null, hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname),
     -- Another process may leave the number of its slots to the runner's record.
     facts = i.facts - 'capacity' || (p_facts - array['engines', 'engine_note', 'last_error']),
     engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
@@ -398,8 +372,7 @@ $$;
 create function private.open_worker_session(
   p_worker uuid, p_instance text, p_boot_id uuid, p_facts jsonb default '{}', p_token uuid default null,
   p_service_account uuid default null, p_account_version integer default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_instance public.worker_instances;
@@ -413,14 +386,12 @@ begin
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
     where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
   select * into v_worker from public.workers where id = p_worker and removed_at is null for no key update;
-  if v_worker.id is null then
-    perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.');
-  end if;
+  perform private.fail('RY404', 'There is no such runner.', 'Check WORKER_ID; the runner may have been removed.')
+  where v_worker.id is null;
   perform private.check_worker_credential(p_worker, p_token, p_service_account, p_account_version);
-  if coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null then
-    perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
-      'Set the instance''s name in the runner''s settings.');
-  end if;
+  perform private.fail('RY422', 'An instance name has 1 to 100 letters, digits, dots, hyphens or underscores.',
+    'Set the instance''s name in the runner''s settings.')
+  where coalesce(p_instance, '') !~ '^[A-Za-z0-9._-]{1,100}$' or p_boot_id is null;
   perform private.refuse_second_process(v_worker, p_instance, p_boot_id);
   insert into public.worker_instances as i (worker_id, org_id, is_shared, name)
   values (p_worker, v_worker.org_id, v_worker.is_shared, p_instance)
@@ -444,12 +415,9 @@ $$;
 comment on function private.open_worker_session is
   'Opens a session for a process whose token or service account was verified. Refuses a second process while the '
   'first is fresh. Edge functions only.';
-grant execute on function private.open_worker_session to service_role;
 
-create function private.renew_worker_session(
-  p_session uuid, p_job bigint default null, p_attempt integer default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.renew_worker_session(p_session uuid, p_job bigint default null, p_attempt integer default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_session private.sessions;
 begin
@@ -458,9 +426,8 @@ begin
   where s.id = p_session and w.id = s.worker_id and w.removed_at is null and private.is_credential_live(s)
     and (s.ended_at is null or private.attempt_session(s, p_job, p_attempt) is not null)
   returning s.* into v_session;
-  if v_session.id is null then
-    perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.');
-  end if;
+  perform private.fail('RY401', 'This session has ended.', 'Open a new one with the runner''s token.')
+  where v_session.id is null;
   return (
     select jsonb_build_object('session_id', v_session.id, 'instance_id', v_session.instance_id, 'epoch',
       v_session.epoch, 'worker_id', w.id, 'worker_name', w.name, 'org_id', w.org_id, 'is_shared', w.is_shared)
@@ -470,7 +437,6 @@ $$;
 comment on function private.renew_worker_session is
   'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt holds the '
   'job), or whose token or account is not good any more. Edge functions only.';
-grant execute on function private.renew_worker_session to service_role;
 
 -- ## who is calling
 create type private.runner as (
@@ -499,9 +465,7 @@ begin
     join public.workers as w on w.id = s.worker_id
     where s.id = v_session and w.removed_at is null
       and (v_as is not null or s.ended_at is null and (s.expires_at is null or s.expires_at > now()));
-    if v_runner.session_id is not null then
-      return v_runner;
-    end if;
+    if v_runner.session_id is not null then return v_runner; end if;
     exit when v_as is not null;
     -- Nearly never: the second look is for an executor whose runner has another session by now.
     v_as := private.executor_session();
@@ -533,7 +497,6 @@ end;
 $$;
 comment on function private.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
-grant execute on function private.worker_close_session to worker;
 
 -- ## the fence
 
@@ -577,9 +540,7 @@ begin
     select h.job_id from private.live_jobs as h
     where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id
       for update skip locked);
-  if not found then
-    return;
-  end if;
+  if not found then return; end if;
   update public.provision_jobs set status = 'PROCESSING', error = null where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'resumed', 'NEEDS_ATTENTION', 'PROCESSING', 'worker', p_runner.worker_id,
     p_runner.worker_name, 'The runner is in contact again and still has this attempt.');
@@ -614,9 +575,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
 begin
-  if p_runner.is_for_one_job then
-    perform private.check_scope(p_job, p_attempt);
-  end if;
+  if p_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   select * into v_live from private.live_jobs as q
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
@@ -655,8 +614,7 @@ $$;
 -- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
 -- needs to read what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
-returns private.live_jobs
-language plpgsql stable set search_path = '' as $$
+returns private.live_jobs language plpgsql stable set search_path = '' as $$
 declare
   v_place private.live_jobs;
 begin
@@ -682,16 +640,13 @@ $$;
 create function private.worker_report(
   p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default
   null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_job public.provision_jobs;
 begin
-  if p_phase is null then
-    perform private.fail('RY422', 'A report needs a phase.');
-  end if;
+  if p_phase is null then perform private.fail('RY422', 'A report needs a phase.'); end if;
   p_steps := private.report_steps(p_steps);
   p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
   if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
@@ -717,4 +672,3 @@ $$;
 comment on function private.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
   'asked.';
-grant execute on function private.worker_report to worker, executor;

@@ -1,10 +1,8 @@
 -- Acts of people on sets: plan all below a group or check all for drift, review and apply, cancel the rest, retry what
 -- failed; and what the sweep does with them.
 
-create function private.start_set(
-  p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}')
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_set public.job_sets;
@@ -12,34 +10,29 @@ declare
 begin
   perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else private.verb_to_run(p_type) end, p_org,
     p_path);
-  if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
-    perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
-      'Send PLAN, DRIFT, APPLY or DESTROY.');
-  end if;
+  perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
+    'Send PLAN, DRIFT, APPLY or DESTROY.')
+  where p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY');
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels', 'priority', 'pinned_worker_id',
     'idempotency_key']);
   perform private.check_job_options(p_org, p_type, null, p_options);
   perform private.need_target(p_org, p_path);
   perform pg_advisory_xact_lock(private.lock_key('set', p_org::pg_catalog.text));
   select * into v_set from public.job_sets where org_id = p_org and path = p_path and idempotency_key = v_key;
-  if v_set.id is not null then
-    return private.set_json(v_set);
-  end if;
+  if v_set.id is not null then return private.set_json(v_set); end if;
   perform private.refuse_second_set(p_org, p_type, p_path);
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150)
     || coalesce(private.caller_options(p_org, p_type, array[p_path], p_options), '{}') - 'idempotency_key', v_key,
     private.caller_id(), private.caller_label(p_org)) returning * into v_set;
   v_modules := array(select private.modules_below(p_org, p_path));
-  if v_modules = '{}' then
-    perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
-  end if;
+  perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.')
+  where v_modules = '{}';
   perform private.add_members(v_set, v_modules);
   -- As many as fit well into the time of one request; the sweep places the rest.
   perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
-    || coalesce(nullif(p_path, ''), 'all modules'),
-    jsonb_build_object('modules', cardinality(v_modules)));
+    || coalesce(nullif(p_path, ''), 'all modules'), jsonb_build_object('modules', cardinality(v_modules)));
   return private.set_json(v_set);
 end;
 $$;
@@ -47,16 +40,14 @@ comment on function private.start_set is
   'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with '
   'its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; '
   'admins to destroy.';
-grant execute on function private.start_set to authenticated;
 
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.cancel');
 begin
-  if not private.is_set_open(p_set) then
-    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
-  end if;
+  perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.')
+  where not private.is_set_open(p_set);
   perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
@@ -68,7 +59,6 @@ begin
 end;
 $$;
 comment on function private.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
-grant execute on function private.cancel_set to authenticated;
 
 -- The failed jobs of a set that may be retried, as many as one call accepts.
 create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
@@ -99,9 +89,7 @@ begin
       v_retried := v_retried + 1;
     exception
       when others then
-        if sqlstate not like 'RY%' then
-          raise;
-        end if;
+        if sqlstate not like 'RY%' then raise; end if;
         get stacked diagnostics v_hint = pg_exception_hint;
         v_refusal := sqlerrm;
     end;
@@ -126,7 +114,6 @@ end;
 $$;
 comment on function private.retry_set is
   'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
-grant execute on function private.retry_set to authenticated;
 
 -- ## reviews
 
@@ -134,7 +121,6 @@ grant execute on function private.retry_set to authenticated;
 -- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
 -- approval are approved in the same act. An apply of a plan continues the set of plans: its previews and what waited
 -- for it are planned for real.
-
 
 -- The members of a set with their step, their plan or other job, the apply of that plan, and what may be decided:
 -- approve (a job waits for somebody) or apply (a saved plan can be applied).
@@ -175,9 +161,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.read');
 begin
-  if v_set.org_id <> p_org then
-    perform private.fail('RY404', 'There is no such set.');
-  end if;
+  perform private.fail('RY404', 'There is no such set.') where v_set.org_id <> p_org;
   return private.set_json(v_set) || jsonb_build_object('rows', (
     select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
       'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),
@@ -191,7 +175,6 @@ $$;
 comment on function private.set_review is
   'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module '
   'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
-grant execute on function private.set_review to authenticated;
 
 -- Starts an ordered set that applies these reviewed plans of another set.
 create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
@@ -243,9 +226,7 @@ begin
       v_approved := v_approved + 1;
     exception
       when others then
-        if sqlstate not like 'RY%' then
-          raise;
-        end if;
+        if sqlstate not like 'RY%' then raise; end if;
         v_refusals := v_refusals || jsonb_build_object('module_path', v_row.module_path, 'message', sqlerrm);
     end;
   end loop;
@@ -263,7 +244,6 @@ $$;
 comment on function private.confirm_set is
   'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as '
   'one ordered set, each exactly as it was reviewed. Operators.';
-grant execute on function private.confirm_set to authenticated;
 
 -- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
 -- else theirs. Returns how many jobs it looked at.
@@ -282,10 +262,9 @@ begin
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
   return v_count;
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
+exception when others then
+  raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+  return 0;
 end;
 $$;
 

@@ -11,8 +11,7 @@
 -- ## order
 
 -- Whether a set's modules depend on each other.
-create function private.is_ordered(p_set uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_ordered(p_set uuid) returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.set_edges as e where e.set_id = p_set);
 end;
@@ -44,8 +43,7 @@ $$;
 
 -- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
 -- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
-create function private.settle_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.settle_set(p_set uuid) returns void language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
     select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
@@ -96,9 +94,7 @@ begin
   select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id = p_job.id and exists (
     select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
+  if v_set.id is null then return; end if;
   if p_job.status = 'SUCCEEDED' then
     -- Two that end together: the second one sees the first one's end behind this lock.
     perform private.lock_set(v_set.id);
@@ -116,14 +112,11 @@ end;
 $$;
 
 -- Replaces a job by its retry in their sets.
-create function private.follow_retry() returns trigger
-language plpgsql set search_path = '' as $$
+create function private.follow_retry() returns trigger language plpgsql set search_path = '' as $$
 declare
   v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
 begin
-  if v_set is null then
-    return null;
-  end if;
+  if v_set is null then return null; end if;
   perform private.lock_set(v_set);
   update private.set_members set job_id = new.id where job_id = new.retry_of;
   update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
@@ -137,10 +130,8 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 -- ## placing jobs
 
 -- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
-create function private.add_alike_jobs(
-  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.add_alike_jobs(p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[])
+returns void language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
     || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
@@ -173,9 +164,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_part pg_catalog.record;
 begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
+  perform private.refuse_locked_modules(p_modules) where p_like.type in ('APPLY', 'DESTROY');
   for v_part in
     select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
       array_agg(m.module_id order by m.module_id) as modules
@@ -211,34 +200,27 @@ declare
   v_member pg_catalog.record;
 begin
   perform private.add_set_jobs(p_like, p_sets, p_modules);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    for v_member in select * from unnest(p_sets, p_modules) as p (set_id, module_id) loop
-      begin
-        perform private.add_set_jobs(p_like, array[v_member.set_id], array[v_member.module_id]);
-      exception
-        when others then
-          if sqlstate not like 'RY%' then
-            raise;
-          end if;
-          update private.set_members as m set left_out = left(sqlerrm, 500)
-          where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
-      end;
-    end loop;
-    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
-    where private.is_ordered(s);
+exception when others then
+  if sqlstate not like 'RY%' then raise; end if;
+  for v_member in select * from unnest(p_sets, p_modules) as p (set_id, module_id) loop
+    begin
+      perform private.add_set_jobs(p_like, array[v_member.set_id], array[v_member.module_id]);
+    exception
+      when others then
+        if sqlstate not like 'RY%' then raise; end if;
+        update private.set_members as m set left_out = left(sqlerrm, 500)
+        where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
+    end;
+  end loop;
+  perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+  where private.is_ordered(s);
 end;
 $$;
 
 -- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
 -- returns how many were checked.
-create function private.place_members(
-  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
-) returns integer
-language plpgsql set search_path = '' as $$
+create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null)
+returns integer language plpgsql set search_path = '' as $$
 declare
   v_member pg_catalog.record;
   v_sets pg_catalog.uuid[] := '{}';
@@ -259,13 +241,9 @@ begin
     v_sets := v_sets || v_member.set_id;
     v_modules := v_modules || v_member.module_id;
   end loop;
-  if p_waits then
-    perform private.lock_module_states(p_like.org_id, v_modules);
-  end if;
+  if p_waits then perform private.lock_module_states(p_like.org_id, v_modules); end if;
   select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
-  if v_modules <> '{}' then
-    perform private.place_these(p_like, v_sets, v_modules);
-  end if;
+  if v_modules <> '{}' then perform private.place_these(p_like, v_sets, v_modules); end if;
   return cardinality(v_modules);
 end;
 $$;
@@ -293,9 +271,8 @@ create function private.try_place(p_set public.job_sets, p_limit integer) return
 language plpgsql set search_path = '' as $$
 begin
   return private.place_members(p_set, p_limit, false);
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
+exception when others then
+  raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+  return 0;
 end;
 $$;

@@ -27,8 +27,6 @@ create index job_sets_open_idx on public.job_sets (created_at) where finished_at
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
 create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, path, idempotency_key)
   where idempotency_key is not null;
-alter table public.job_sets enable row level security;
-grant select on public.job_sets to authenticated, service_role;
 -- Whether the caller sees a set: its path and every module of it. A cascade has modules of other groups.
 create function private.is_seen_set(p_set uuid, p_seen text[]) returns boolean
 language plpgsql stable security definer set search_path = '' as $$
@@ -39,20 +37,16 @@ begin
       where m.set_id = p_set and not private.is_seen(o.org_id, o.path, p_seen)));
 end;
 $$;
-grant execute on function private.is_seen_set to authenticated;
 create policy "Members see their organisation's sets" on public.job_sets
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and private.is_seen_set(id, array(select private.my_prefixes())));
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
-comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it, at the same path, returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
-comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
-create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
 create table private.set_members (
   set_id uuid not null references public.job_sets (id) on delete cascade,
@@ -68,9 +62,7 @@ create table private.set_members (
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
 create index set_members_pending_idx on private.set_members (set_id, module_id)
   where job_id is null and left_out is null;
-alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
-comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 comment on column private.set_members.because_of is
   'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
@@ -86,10 +78,8 @@ create table private.set_edges (
 );
 -- The set comes last: an index that begins with it would be read whole where the key finds the edges of one member.
 create index set_edges_before_idx on private.set_edges (before_id, set_id);
-alter table private.set_edges enable row level security;
 comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
-comment on column private.set_edges.before_id is 'The module that goes first.';
 
 create view private.planned_outputs as
 select
@@ -128,7 +118,6 @@ inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id =
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.job_id is 'The plan that changes the output.';
 comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.open_bindings.words is 'Why it may not, or has none.';
 
@@ -164,8 +153,7 @@ begin
   select jsonb_build_object(
     'total', count(*),
     'waiting', count(*) filter (where m.left_out is null and (j.id is null or j.status in ('QUEUED',
-      'AWAITING_APPROVAL'))),
-    'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
+    'AWAITING_APPROVAL'))), 'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
     'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
       or m.left_out <> 'cancelled' and m.because_of is null),
@@ -203,9 +191,7 @@ declare
 begin
   select * into v_set from public.job_sets where id = p_set
     and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
-  if v_set.id is null then
-    perform private.fail('RY404', 'There is no such set.');
-  end if;
+  perform private.fail('RY404', 'There is no such set.') where v_set.id is null;
   perform private.need(p_verb, v_set.org_id, p.path) from (
     select v_set.path where v_set.cause_job_id is null
     union all
@@ -223,16 +209,13 @@ end;
 $$;
 comment on function private.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
-grant execute on function private.set_progress to authenticated;
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
 begin
-  if coalesce(p_limit, 0) not between 1 and 100 then
-    perform private.fail('RY422', 'A list has 1 to 100 sets.');
-  end if;
+  perform private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
   return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
     from (
     select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
@@ -242,7 +225,6 @@ end;
 $$;
 comment on function private.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
-grant execute on function private.list_sets to authenticated;
 
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean language sql stable set search_path = '' as $$

@@ -18,22 +18,18 @@ create table private.device_logins (
   through text
 );
 create index device_logins_expires_at_idx on private.device_logins (expires_at);
-alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 comment on column private.device_logins.callback is
   'Of `tofu login`: {redirect_uri, challenge, state}. It gets a personal token for the code that its browser brings.';
-comment on column private.device_logins.role is 'At most what this role may do is what that token may.';
 comment on column private.device_logins.through is
   'The identity provider through which the person who confirmed it had signed in: the program''s session counts alike.';
 
 create function private.start_device_login(
   p_device_hash text, p_user_code text, p_program text, p_address text default '', p_callback jsonb default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.device_logins where expires_at < now() - interval '1 hour';
   -- The ports on which Terraform and OpenTofu listen, on the browser's own machine.
@@ -57,15 +53,12 @@ end;
 $$;
 comment on function private.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
-grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
 create function private.refuse_personal_token() returns void language plpgsql stable set search_path = '' as $$
 begin
-  if private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'A personal token creates no other login and no other token.',
-      'Sign in yourself: on the dashboard, or with: runyard login.');
-  end if;
+  perform private.fail('RY403', 'A personal token creates no other login and no other token.',
+    'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token';
 end;
 $$;
 
@@ -78,9 +71,8 @@ declare
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
-  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
-    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
-  end if;
+  perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.')
+  where not private.rate_limit('device:code:' || private.caller_id(), 20, 60);
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
@@ -103,23 +95,17 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins := private.find_device_login(p_user_code);
 begin
-  if v_login.device_hash is null then
-    return private.no_device_login();
-  end if;
+  if v_login.device_hash is null then return private.no_device_login(); end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
-    'created_at', v_login.created_at, 'expires_at', v_login.expires_at,
-    'is_terminal', v_login.callback is not null);
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at, 'is_terminal', v_login.callback is not null);
 end;
 $$;
 comment on function private.device_login is
   'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
   'in.';
-grant execute on function private.device_login to authenticated;
 
-create function private.decide_device_login(
-  p_user_code text, p_is_confirmed boolean, p_role text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins := private.find_device_login(p_user_code);
   -- Only the browser's return carries it.
@@ -139,16 +125,14 @@ begin
   return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed, 'return_to',
     format('%s?%s', v_login.callback ->> 'redirect_uri', v_answer), 'state', v_login.callback ->> 'state')
     - case when v_login.callback is null then array['return_to', 'state'] else '{}' end;
-exception
-  when check_violation then
-    perform private.fail('RY422', 'That is not a role for a token.',
-      'A role is viewer, planner, approver, operator or admin.');
+exception when check_violation then
+  perform private.fail('RY422', 'That is not a role for a token.',
+    'A role is viewer, planner, approver, operator or admin.');
 end;
 $$;
 comment on function private.decide_device_login is
   'Signs the program that shows this code in as the caller, or declines it. To `tofu login` the browser returns with a '
   'code, for a personal token with at most that role. Everybody who is signed in.';
-grant execute on function private.decide_device_login to authenticated;
 
 create function private.take_device_login(p_device_hash text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -170,7 +154,6 @@ $$;
 comment on function private.take_device_login is
   'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id, through}; good for '
   'one login. Edge functions only.';
-grant execute on function private.take_device_login to service_role;
 
 create function private.note_session_origin(p_session uuid, p_provider text) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -184,7 +167,6 @@ end;
 $$;
 comment on function private.note_session_origin is
   'Notes that the session of a program was confirmed in one through this identity provider. Edge functions only.';
-grant execute on function private.note_session_origin to service_role;
 
 -- ## personal tokens
 -- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges
@@ -203,10 +185,8 @@ create table private.personal_tokens (
   check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
-alter table private.personal_tokens enable row level security;
 comment on table private.personal_tokens is
   'Tokens with which a person''s programs act as that person; they go with the account.';
-comment on column private.personal_tokens.name is 'What its owner calls it.';
 comment on column private.personal_tokens.role is
   'At most what this role may do, and never more than its owner may; null: all that its owner may.';
 comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
@@ -222,40 +202,34 @@ $$;
 -- Keeps the hash of a person's new token.
 create function private.add_personal_token(
   p_user uuid, p_name text, p_token_hash text, p_hint text, p_days integer, p_role text, p_path text
-) returns jsonb
-language plpgsql set search_path = '' as $$
+) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_token private.personal_tokens;
 begin
-  if p_days is null or p_days not between 1 and 365 then
-    perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
-  end if;
+  perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.')
+  where p_days is null or p_days not between 1 and 365;
   delete from private.personal_tokens where user_id = p_user and expires_at < now() - interval '90 days';
-  if (select count(*) from private.personal_tokens where user_id = p_user) >= 50 then
-    perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
-      'Revoke one that you no longer use.');
-  end if;
-  if p_role is null and p_path <> '' then
-    perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.');
-  end if;
+  perform private.fail('RY413', 'You have 50 personal tokens, which is the limit.',
+    'Revoke one that you no longer use.')
+  where (select count(*) from private.personal_tokens where user_id = p_user) >= 50;
+  perform private.fail('RY422', 'A token for one group needs a role, too.', 'Choose planner or operator.')
+  where p_role is null and p_path <> '';
   insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at, role, path)
   values (p_user, trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days), p_role,
     coalesce(p_path, ''))
   returning * into v_token;
   return private.personal_token_row(v_token);
-exception
-  when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'The token''s name, hash, hint, role or path is not valid.',
-      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters; a role is '
-      'viewer, planner, approver, operator or admin.');
+exception when check_violation or not_null_violation or unique_violation then
+  perform private.fail('RY422', 'The token''s name, hash, hint, role or path is not valid.',
+    'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters; a role is '
+    'viewer, planner, approver, operator or admin.');
 end;
 $$;
 
 create function private.create_personal_token(
   p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
   p_path text default ''
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
@@ -265,12 +239,10 @@ $$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
   'they may do at most what that role may, there. Everybody who is signed in.';
-grant execute on function private.create_personal_token to authenticated;
 
 create function private.take_terminal_login(
   p_code_hash text, p_redirect_uri text, p_challenge text, p_token_hash text, p_hint text
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
@@ -287,7 +259,6 @@ $$;
 comment on function private.take_terminal_login is
   'Keeps the hash of a personal token for the code that a browser brought back to `tofu login`, if address and '
   'challenge are the login''s; null otherwise. Edge functions only.';
-grant execute on function private.take_terminal_login to service_role;
 
 create function private.my_personal_tokens() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -300,7 +271,6 @@ $$;
 comment on function private.my_personal_tokens is
   'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
   'who is signed in.';
-grant execute on function private.my_personal_tokens to authenticated;
 
 create function private.revoke_personal_token(p_token uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -309,15 +279,13 @@ declare
 begin
   perform private.need_person();
   delete from private.personal_tokens where id = p_token and user_id = private.caller_id() returning * into v_token;
-  if v_token.id is null then
-    perform private.fail('RY404', 'You have no such personal token.', 'It may have been revoked already.');
-  end if;
+  perform private.fail('RY404', 'You have no such personal token.', 'It may have been revoked already.')
+  where v_token.id is null;
   return private.personal_token_row(v_token);
 end;
 $$;
 comment on function private.revoke_personal_token is
   'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed in.';
-grant execute on function private.revoke_personal_token to authenticated;
 
 create function private.use_personal_token(p_token_hash text) returns jsonb
 language sql security definer set search_path = '' as $$
@@ -330,7 +298,6 @@ $$;
 comment on function private.use_personal_token is
   'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
   'functions only.';
-grant execute on function private.use_personal_token to service_role;
 
 -- ## recovery codes
 
@@ -342,9 +309,7 @@ create table private.recovery_codes (
   used_at timestamptz,
   primary key (user_id, code_hash)
 );
-alter table private.recovery_codes enable row level security;
 comment on table private.recovery_codes is 'Codes that sign a person in without their device, each once.';
-comment on column private.recovery_codes.used_at is 'From then on it is void.';
 comment on column private.recovery_codes.code_hash is 'SHA-256 (hex) of the code in lower case, without its hyphen.';
 
 create function private.set_recovery_codes(p_hashes text[]) returns void
@@ -352,19 +317,16 @@ language plpgsql security definer set search_path = '' as $$
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
-  if cardinality(p_hashes) is distinct from 10 then
-    perform private.fail('RY422', 'There are ten recovery codes.', 'Send the SHA-256 (hex) of each.');
-  end if;
+  perform private.fail('RY422', 'There are ten recovery codes.', 'Send the SHA-256 (hex) of each.')
+  where cardinality(p_hashes) is distinct from 10;
   delete from private.recovery_codes where user_id = private.caller_id();
   insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
-exception
-  when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
+exception when check_violation or not_null_violation or unique_violation then
+  perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
 end;
 $$;
 comment on function private.set_recovery_codes is
   'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
-grant execute on function private.set_recovery_codes to authenticated;
 
 create function private.recovery_codes_left() returns integer
 language plpgsql stable security definer set search_path = '' as $$
@@ -375,7 +337,6 @@ end;
 $$;
 comment on function private.recovery_codes_left is
   'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
-grant execute on function private.recovery_codes_left to authenticated;
 
 -- Answers instead of failing: a failure would undo the count of attempts.
 create function private.use_recovery_code(p_hash text) returns boolean
@@ -383,9 +344,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  if private.is_account() then
-    perform private.fail('RY403', 'This is for people, not for service accounts.');
-  end if;
+  perform private.fail('RY403', 'This is for people, not for service accounts.') where private.is_account();
   perform private.refuse_personal_token();
   if not private.has_auth_session(v_claims)
     or not private.rate_limit('recovery:' || private.caller_id(), 10, 900) then
@@ -393,9 +352,7 @@ begin
   end if;
   update private.recovery_codes set used_at = now()
   where user_id = private.caller_id() and code_hash = p_hash and used_at is null;
-  if not found then
-    return false;
-  end if;
+  if not found then return false; end if;
   delete from auth.mfa_factors where user_id = private.caller_id();
   return true;
 end;
@@ -403,7 +360,6 @@ $$;
 comment on function private.use_recovery_code is
   'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
   'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
-grant execute on function private.use_recovery_code to authenticated;
 
 -- ## changes of a sign-in
 -- Auth writes these rows itself, so the changes are noted where they happen, in each of the member's logs.

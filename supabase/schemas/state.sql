@@ -12,7 +12,6 @@ create table private.state_locks (
   attempt integer not null,
   created_at timestamptz not null default now()
 );
-alter table private.state_locks enable row level security;
 comment on table private.state_locks is 'The holder of a module''s state: a job and an attempt.';
 comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
 comment on column private.state_locks.info is 'What the engine said about the lock.';
@@ -42,7 +41,10 @@ create function private.state_contents(p_body text) returns jsonb language plpgs
 declare
   v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
 begin
-  return jsonb_build_object('outputs', private.state_outputs(v_state), 'resources', (
+  return jsonb_build_object('outputs', (
+      -- As members see them; a sensitive one has a name and no value.
+      select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
+        case when not o.is_secret then o.value end)), '{}') from private.read_outputs(v_state) as o), 'resources', (
     select coalesce(jsonb_agg(jsonb_build_object('address', r.address, 'type', r.type, 'id', left(r.id, 200))
       order by r.address), '[]')
     from (
@@ -66,12 +68,10 @@ create table private.states (
   updated_at timestamptz not null default now(),
   contents jsonb generated always as (private.state_contents(body)) stored
 );
-alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
-comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -87,14 +87,11 @@ create table private.state_versions (
   created_at timestamptz not null default now(),
   primary key (module_id, serial)
 );
-alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
-comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; -1 while it has none, because 0 is a serial.
-create function private.state_serial(p_module uuid) returns bigint
-language plpgsql stable set search_path = '' as $$
+create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select s.serial from private.states as s where s.module_id = p_module), -1);
 end;
@@ -108,9 +105,7 @@ declare
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  if v_module is null then
-    perform private.fail('RY422', 'This job acts on no module, so it has no state.');
-  end if;
+  perform private.fail('RY422', 'This job acts on no module, so it has no state.') where v_module is null;
   return v_module;
 end;
 $$;
@@ -125,10 +120,9 @@ $$;
 -- Refuses to let a job write that only reads.
 create function private.refuse_reader(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
 begin
-  if not private.writes_state(p_job) then
-    perform private.fail('RY409', 'This job only reads; it writes no state.',
-      'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.');
-  end if;
+  perform private.fail('RY409', 'This job only reads; it writes no state.',
+    'Queue an APPLY, DESTROY or STATE job. By hand: -lock=false and -refresh-only.')
+  where not private.writes_state(p_job);
 end;
 $$;
 
@@ -144,15 +138,12 @@ begin
 end;
 $$;
 comment on function private.worker_state_get is 'The state of the job''s module.';
-grant execute on function private.worker_state_get to worker, executor, engine;
 
 -- Serial and lineage of a state file; null for engines that have none.
 create function private.state_fields(p_body text) returns table (serial bigint, lineage text)
 language plpgsql immutable set search_path = '' as $$
 begin
-  if p_body is null then
-    perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.');
-  end if;
+  perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.') where p_body is null;
   return query select (s.state ->> 'serial')::bigint, s.state ->> 'lineage'
   from (select p_body::pg_catalog.jsonb as state offset 0) as s;
 exception
@@ -171,18 +162,16 @@ declare
   -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
   v_most bigint := coalesce(p_stored + 1000000, 1000000000000000);
 begin
-  if p_serial not between 0 and v_most then
-    perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
-      format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)));
-  end if;
+  perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
+    format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)))
+  where p_serial not between 0 and v_most;
 end;
 $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
 create function private.write_state(
   p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer, p_by text default null
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
@@ -222,28 +211,20 @@ declare
 begin
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   select * into v_old from private.states where module_id = p_module for update;
-  if v_old.sha256 = v_sha then
-    return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
-  end if;
+  if v_old.sha256 = v_sha then return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true); end if;
   v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
-  if v_old.lineage <> v_new.lineage then
-    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
-      'It belongs to something else; make another module for it.');
-  end if;
-  if v_new.serial <= v_old.serial then
-    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
-      'Read the state again.');
-  end if;
+  perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
+    'It belongs to something else; make another module for it.') where v_old.lineage <> v_new.lineage;
+  perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+    'Read the state again.') where v_new.serial <= v_old.serial;
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
 end;
 $$;
 
-create function private.worker_state_put(
-  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+create function private.worker_state_put(p_job bigint, p_attempt integer, p_body text, p_lock_id text default null)
+returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
@@ -251,18 +232,16 @@ begin
   perform private.refuse_reader(p_job);
   perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
-  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
-    or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.',
-      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
-  end if;
+  perform private.fail('RY423', 'The state is locked by another job.',
+    'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text)
+  where v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id;
   return private.succeed_state(v_module, p_body, p_job, p_attempt);
 end;
 $$;
 comment on function private.worker_state_put is
   'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
   'and another''s lock.';
-grant execute on function private.worker_state_put to worker, executor;
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -270,22 +249,15 @@ declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_lock private.state_locks;
 begin
-  if coalesce(p_lock ->> 'ID', '') = '' then
-    perform private.fail('RY422', 'A lock needs an ID.');
-  end if;
-  if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
-    perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
-  end if;
+  perform private.fail('RY422', 'A lock needs an ID.') where coalesce(p_lock ->> 'ID', '') = '';
+  perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.')
+  where length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384;
   -- It protects nothing: what it reads is replaced as a whole.
-  if not private.writes_state(p_job) then
-    return p_lock;
-  end if;
+  if not private.writes_state(p_job) then return p_lock; end if;
   insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
   values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing
     returning * into v_lock;
-  if v_lock.module_id is not null then
-    return v_lock.info;
-  end if;
+  if v_lock.module_id is not null then return v_lock.info; end if;
   -- An earlier attempt of the same job is fenced: it can no longer write, so its lock protects nothing from this one.
   update private.state_locks as l set lock_id = p_lock ->> 'ID', info = p_lock, attempt = p_attempt, created_at = now()
   where l.module_id = v_module and l.job_id = p_job and (l.attempt < p_attempt or l.lock_id = p_lock ->> 'ID')
@@ -300,7 +272,6 @@ end;
 $$;
 comment on function private.worker_state_lock is
   'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
-grant execute on function private.worker_state_lock to worker, executor;
 
 create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -312,17 +283,14 @@ begin
     and l.lock_id = p_lock_id;
   if not found then
     select * into v_lock from private.state_locks where module_id = v_module;
-    if v_lock.module_id is not null and private.writes_state(p_job) then
-      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
-        v_lock.info::pg_catalog.text);
-    end if;
+    perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
+      v_lock.info::pg_catalog.text) where v_lock.module_id is not null and private.writes_state(p_job);
   end if;
   return jsonb_build_object('unlocked', true);
 end;
 $$;
 comment on function private.worker_state_unlock is
   'Releases the state lock of this attempt. Releasing it twice is not an error.';
-grant execute on function private.worker_state_unlock to worker, executor;
 
 create function private.state_info(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -332,8 +300,7 @@ begin
   return (
     select jsonb_build_object(
       'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
-        'updated_at', s.updated_at,
-      'lock', (
+      'updated_at', s.updated_at, 'lock', (
         select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
           private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
         from private.state_locks as l where l.module_id = v_module.id),
@@ -347,7 +314,6 @@ end;
 $$;
 comment on function private.state_info is
   'A module''s state: serial, size, lock and history, without its text. Members.';
-grant execute on function private.state_info to authenticated;
 
 -- A version of a module's state that is kept.
 create function private.known_version(p_module uuid, p_serial bigint) returns private.state_versions
@@ -356,10 +322,8 @@ declare
   v_version private.state_versions;
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
-  if v_version.module_id is null then
-    perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
-      'The newest 100 versions are kept.');
-  end if;
+  perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
+    'The newest 100 versions are kept.') where v_version.module_id is null;
   return v_version;
 end;
 $$;
@@ -377,13 +341,10 @@ end;
 $$;
 comment on function private.state_version is
   'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
-grant execute on function private.state_version to authenticated;
 
 -- The resources in a state of OpenTofu or Terraform.
-create function private.terraform_resources(
-  p_state jsonb
-) returns table (address text, type text, is_managed boolean, id text)
-language sql immutable set search_path = '' as $$
+create function private.terraform_resources(p_state jsonb)
+returns table (address text, type text, is_managed boolean, id text) language sql immutable set search_path = '' as $$
   select concat_ws('.', r.resource ->> 'module', case when r.resource ->> 'mode' = 'data' then 'data' end,
     r.resource ->> 'type', r.resource ->> 'name') || case jsonb_typeof(i.instance -> 'index_key')
       when 'number' then format('[%s]', i.instance ->> 'index_key')
@@ -398,10 +359,8 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The resources in a checkpoint of Pulumi.
-create function private.pulumi_resources(
-  p_state jsonb
-) returns table (address text, type text, is_managed boolean, id text)
-language sql immutable set search_path = '' as $$
+create function private.pulumi_resources(p_state jsonb)
+returns table (address text, type text, is_managed boolean, id text) language sql immutable set search_path = '' as $$
   select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%',
     case when jsonb_typeof(r.resource -> 'id') = 'string' then r.resource ->> 'id' end
   from jsonb_array_elements(case when jsonb_typeof(p_state #> '{deployment,resources}') = 'array'
@@ -420,13 +379,6 @@ language sql immutable set search_path = '' as $$
   select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
   from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
     jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
-$$;
-
--- The outputs in a state as members see them; a sensitive one has a name and no value.
-create function private.state_outputs(p_state jsonb) returns jsonb language sql immutable set search_path = '' as $$
-  select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
-    case when not o.is_secret then o.value end)), '{}')
-  from private.read_outputs(p_state) as o
 $$;
 
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
@@ -457,7 +409,6 @@ $$;
 comment on function private.state_resources is
   'What a module''s state knows: how many resources, the first 500 by address that have these words in it, counts by '
   'type, and the outputs; sensitive values are masked. Members.';
-grant execute on function private.state_resources to authenticated;
 
 -- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
 create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
@@ -473,15 +424,12 @@ begin
     perform private.fail('RY422', format('This is not a state of %s.', p_engine),
       'Push what "state pull" or "pulumi stack export" printed.');
   end if;
-  if p_engine = 'pulumi' or v_state ? 'encrypted_data' then
-    return;
-  end if;
+  if p_engine = 'pulumi' or v_state ? 'encrypted_data' then return; end if;
   -- Engines read the versions 1 to 3, too, but write 4. In a body of another version they find no resources.
-  if v_state -> 'version' is distinct from '4' then
-    perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
-      (v_state -> 'version')::pg_catalog.text, 20), 'null')),
-      format('Run "%s state pull", which writes version 4, and push the result.', p_engine));
-  end if;
+  perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
+    (v_state -> 'version')::pg_catalog.text, 20), 'null')),
+    format('Run "%s state pull", which writes version 4, and push the result.', p_engine))
+  where v_state -> 'version' is distinct from '4';
   if jsonb_typeof(v_state -> 'resources') <> 'array'
     or jsonb_path_exists(v_state, 'strict $.resources[*] ? (@.type() != "object")')
     or jsonb_typeof(v_state -> 'serial') <> 'number' or jsonb_typeof(v_state -> 'lineage') <> 'string'
@@ -501,10 +449,8 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- The status of the job that has a lock: a reason for or against opening it.
-create function private.attempt_evidence(
-  p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs
-) returns jsonb
-language plpgsql stable set search_path = '' as $$
+create function private.attempt_evidence(p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs)
+returns jsonb language plpgsql stable set search_path = '' as $$
 begin
   return case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
@@ -564,7 +510,6 @@ $$;
 comment on function private.lock_evidence is
   'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a verdict (free, '
   'safe, unclear, unsafe). Members.';
-grant execute on function private.lock_evidence to authenticated;
 
 -- ## outputs for other modules
 -- Outputs of one module for the jobs of another, by grant. A job's programs read them with its own token
@@ -581,15 +526,7 @@ create table public.output_grants (
 );
 create index output_grants_reader_id_idx on public.output_grants (reader_id);
 create index output_grants_org_id_idx on public.output_grants (org_id);
-alter table public.output_grants enable row level security;
-grant select on public.output_grants to authenticated, service_role;
-create policy "Members see their organisation's grants of outputs" on public.output_grants
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.modules as m where m.id = output_grants.module_id) and exists (
-      select from public.modules as m where m.id = output_grants.reader_id));
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
-comment on column public.output_grants.module_id is 'The module whose outputs are read.';
 comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
 
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
@@ -598,12 +535,10 @@ declare
   v_module public.modules := private.my_module(p_module, 'state.write');
   v_reader public.modules := private.my_module(p_reader, 'state.write');
 begin
-  if v_module.org_id <> v_reader.org_id then
-    perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
-  end if;
-  if p_module = p_reader then
-    perform private.fail('RY422', 'A module reads its own state without a grant.', 'Name another module.');
-  end if;
+  perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.')
+  where v_module.org_id <> v_reader.org_id;
+  perform private.fail('RY422', 'A module reads its own state without a grant.', 'Name another module.')
+  where p_module = p_reader;
   insert into public.output_grants (module_id, reader_id, org_id, created_by)
   values (p_module, p_reader, v_module.org_id, private.caller_id()) on conflict do nothing;
   perform private.audit(v_module.org_id, 'module.outputs_granted', 'module', p_module::pg_catalog.text, v_module.path,
@@ -612,7 +547,6 @@ begin
 end;
 $$;
 comment on function private.grant_outputs is 'Grants the jobs of one module access to the outputs of another. Admins.';
-grant execute on function private.grant_outputs to authenticated;
 
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -622,16 +556,13 @@ declare
     and m.org_id = v_module.org_id);
 begin
   delete from public.output_grants where module_id = p_module and reader_id = p_reader;
-  if not found then
-    perform private.fail('RY404', 'There is no such grant.', 'Look at the module''s grants again.');
-  end if;
+  perform private.fail('RY404', 'There is no such grant.', 'Look at the module''s grants again.') where not found;
   perform private.audit(v_module.org_id, 'module.outputs_revoked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('reader', v_reader));
   return jsonb_build_object('module', v_module.path, 'reader', v_reader);
 end;
 $$;
 comment on function private.revoke_outputs is 'Takes that away again, at once. Admins.';
-grant execute on function private.revoke_outputs to authenticated;
 
 create function private.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -654,10 +585,8 @@ begin
         (select r.path from public.modules as r where r.id = v_reader)));
   end if;
   select s.body::pg_catalog.jsonb into v_state from private.states as s where s.module_id = v_module;
-  if v_state ? 'encrypted_data' then
-    perform private.fail('RY422', format('The state of "%s" is encrypted by its engine.', p_path),
-      'Only that module''s own jobs can read it.');
-  end if;
+  perform private.fail('RY422', format('The state of "%s" is encrypted by its engine.', p_path),
+    'Only that module''s own jobs can read it.') where v_state ? 'encrypted_data';
   return jsonb_build_object('id', v_module, 'path', p_path, 'exists', v_state is not null, 'state', jsonb_build_object(
     'version', 4, 'terraform_version', coalesce(v_state ->> 'terraform_version', '1.0.0'),
     'serial', coalesce((v_state ->> 'serial')::bigint, 0), 'lineage', coalesce(v_state ->> 'lineage', ''),
@@ -666,7 +595,6 @@ end;
 $$;
 comment on function private.worker_outputs_get is
   'The outputs of a module that grants them to the job''s, as a state without resources.';
-grant execute on function private.worker_outputs_get to worker, executor, engine;
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$

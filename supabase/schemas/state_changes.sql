@@ -9,15 +9,12 @@ declare
 begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'state.write');
-  if exists (select from private.state_locks as l where l.module_id = p_module)
-    or private.has_writer(p_module) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
-  end if;
+  perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.')
+  where exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module);
   v_version := private.known_version(p_module, p_serial);
   v_serial := private.state_serial(p_module);
-  if v_version.serial = v_serial then
-    perform private.fail('RY409', format('Serial %s is the current state.', p_serial), 'Choose an older version.');
-  end if;
+  perform private.fail('RY409', format('Serial %s is the current state.', p_serial), 'Choose an older version.')
+  where v_version.serial = v_serial;
   -- An engine refuses a state that is older than what it knows: this one is the newest now.
   perform private.write_state(p_module, v_serial + 1, v_version.lineage,
     case when v_version.body::pg_catalog.jsonb ? 'serial'
@@ -33,7 +30,6 @@ $$;
 comment on function private.roll_back_state is
   'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
   'no infrastructure. Admins.';
-grant execute on function private.roll_back_state to authenticated;
 
 create function private.push_state(p_module uuid, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -46,20 +42,17 @@ begin
   v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
   perform private.refuse_others_lock(p_module);
-  if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
-  end if;
+  perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.')
+  where exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module);
   select f.serial, f.lineage into v_new from private.pushed_fields(v_module.engine, p_body) as f;
   select * into v_old from private.states where module_id = p_module for update;
   v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
-  if v_old.lineage <> v_new.lineage then
-    perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
-      v_old.lineage), 'It belongs to something else; create another module for it.');
-  end if;
-  if v_new.serial <= v_old.serial then
-    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
-      format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1));
-  end if;
+  perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
+    v_old.lineage), 'It belongs to something else; create another module for it.')
+  where v_old.lineage <> v_new.lineage;
+  perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+    format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1))
+  where v_new.serial <= v_old.serial;
   perform private.check_serial(v_new.serial, v_old.serial);
   perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
     private.caller_label(v_module.org_id));
@@ -73,7 +66,6 @@ $$;
 comment on function private.push_state is
   'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another '
   'lineage, and with a serial that is not newer. Admins.';
-grant execute on function private.push_state to authenticated;
 
 create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -94,7 +86,6 @@ end;
 $$;
 comment on function private.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
-grant execute on function private.force_unlock_state to authenticated;
 
 create function private.store_kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -107,15 +98,12 @@ declare
 begin
   perform private.refuse_own_backend(v_kept.module_id);
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
-  if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
-    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
-      v_lock.info::pg_catalog.text);
-  end if;
+  perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
+    v_lock.info::pg_catalog.text)
+  where v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id);
   select * into v_old from private.states where module_id = v_kept.module_id for update;
-  if v_old.lineage <> v_kept.lineage then
-    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
-      'It belongs to something else.');
-  end if;
+  perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
+    'It belongs to something else.') where v_old.lineage <> v_kept.lineage;
   v_serial := greatest(v_kept.serial, v_old.serial + 1, 1);
   perform private.check_serial(v_serial, v_old.serial);
   if v_kept.serial is not null and v_serial <> v_kept.serial then
@@ -135,4 +123,3 @@ $$;
 comment on function private.store_kept_state is
   'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses the state. '
   'Admins.';
-grant execute on function private.store_kept_state to authenticated;

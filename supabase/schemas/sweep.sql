@@ -10,7 +10,6 @@ create table private.outages (
   began_at timestamptz primary key,
   ended_at timestamptz check (ended_at > began_at)
 );
-alter table private.outages enable row level security;
 create unique index outages_open_idx on private.outages ((true)) where ended_at is null;
 comment on table private.outages is
   'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
@@ -38,7 +37,6 @@ create unlogged table private.first_sweeps (
   server_started_at timestamptz primary key,
   swept_at timestamptz not null
 );
-alter table private.first_sweeps enable row level security;
 comment on table private.first_sweeps is
   'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
   'one killed backend is a crash that leaves the server''s start time as it was.';
@@ -253,7 +251,6 @@ create table private.log_retention (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   kept_from date not null
 );
-alter table private.log_retention enable row level security;
 comment on table private.log_retention is
   'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
@@ -454,7 +451,6 @@ create table private.slimmed_history (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   slimmed_until timestamptz not null
 );
-alter table private.slimmed_history enable row level security;
 comment on table private.slimmed_history is
   'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
@@ -522,9 +518,7 @@ $$;
 -- another sweep is at a part.
 create function private.begin_sweep() returns text[] language plpgsql set search_path = '' as $$
 begin
-  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
-    return '{}';
-  end if;
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then return '{}'; end if;
   return case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
     || array['ready', 'aged', 'expired', 'ended', 'removed', 'swept', 'scheduled', 'polled', 'placed', 'promoted',
       'rollouts', 'woken']
@@ -593,10 +587,9 @@ begin
     delete from private.clocks as c where c.name = p_name;
   end if;
   return p_done || jsonb_build_object(p_name, v_count);
-exception
-  when query_canceled or others then
-    raise warning 'sweep, %: %', p_name, sqlerrm;
-    return p_done || jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
+exception when query_canceled or others then
+  raise warning 'sweep, %: %', p_name, sqlerrm;
+  return p_done || jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
@@ -607,9 +600,7 @@ declare
   v_part pg_catalog.text;
   v_done pg_catalog.jsonb := '{}';
 begin
-  if v_parts = '{}' then
-    return jsonb_build_object('skipped', 'Another sweep is running.');
-  end if;
+  if v_parts = '{}' then return jsonb_build_object('skipped', 'Another sweep is running.'); end if;
   foreach v_part in array v_parts loop
     v_done := private.sweep_part(v_part, v_done);
   end loop;
@@ -619,7 +610,6 @@ $$;
 comment on function private.sweep is
   'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
   'run twice or not at all. Service key only.';
-grant execute on function private.sweep to service_role;
 
 -- The sweep of pg_cron and of the embedded stack: it commits after each part, so that nobody waits for locks of a part
 -- that is over. A procedure that commits cannot set its search path: every name in it is qualified.
@@ -677,7 +667,6 @@ begin
   );
 end;
 $$;
-grant execute on function private.may_hear to authenticated, worker;
 
 do $$
 begin

@@ -20,15 +20,13 @@ create table private.delegations (
   xid xid8 not null default pg_current_xact_id(),
   claims jsonb
 );
-alter table private.delegations enable row level security;
 comment on table private.delegations is
   'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 comment on column private.delegations.claims is 'Who called before; null for a caller without a token.';
 
 -- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
-create function private.act_as(p_user uuid) returns void
-language plpgsql set search_path = '' as $$
+create function private.act_as(p_user uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_id pg_catalog.uuid;
   v_restored bigint;
@@ -50,8 +48,7 @@ $$;
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
 -- given the code, and a personal token is live. The one place that decides it.
-create function private.is_proved() returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_proved() returns boolean language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
@@ -66,17 +63,14 @@ begin
     return exists (select from private.delegations as d where d.id = (v_claims ->> 'delegation')::pg_catalog.uuid
       and d.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and d.xid = pg_current_xact_id_if_assigned());
   end if;
-  if not private.has_auth_session(v_claims) then
-    return false;
-  end if;
+  if not private.has_auth_session(v_claims) then return false; end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
 $$;
 
 -- Refuses a sign-in that lacks its second step, and a personal token that is void.
-create function private.need_proved() returns void
-language plpgsql stable set search_path = '' as $$
+create function private.need_proved() returns void language plpgsql stable set search_path = '' as $$
 begin
   if private.is_proved() then
     return;
@@ -128,23 +122,18 @@ create table public.organizations (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-alter table public.organizations enable row level security;
-grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
 comment on column public.organizations.can_approve_own_jobs is
   'Whether somebody who asked for a job may be one of those who approve it.';
-comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.time_limits is
   'How long jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is as the runner has it.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
 comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
-create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table private.ended_slugs (slug text primary key, ended_at timestamptz not null default now());
-alter table private.ended_slugs enable row level security;
 comment on table private.ended_slugs is
   'Short names of deleted organisations. Nobody gets one again: a cloud may still trust tokens that have it.';
 
@@ -158,21 +147,15 @@ create table public.memberships (
   primary key (org_id, user_id)
 );
 create index memberships_user_id_idx on public.memberships (user_id);
-alter table public.memberships enable row level security;
-grant select on public.memberships to authenticated, service_role;
 comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
-comment on column public.memberships.email is 'The person''s email address when they joined.';
 comment on column public.memberships.is_claimed is
   'Whether signing in at the provider made the person a member; with the last mapped group such a guest leaves.';
-create trigger wake after insert or update
-  or delete on public.memberships for each row execute function private.wake_for_row();
 
 create table private.last_organizations (
   user_id uuid primary key references auth.users (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade
 );
 create index last_organizations_org_id_idx on private.last_organizations (org_id);
-alter table private.last_organizations enable row level security;
 comment on table private.last_organizations is 'Which organisation a person opened last: a new sign-in leads there.';
 
 create table public.invitations (
@@ -189,18 +172,13 @@ create table public.invitations (
 create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
 create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null
   and revoked_at is null;
-alter table public.invitations enable row level security;
-grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is
   'Invitations by email address. The secret of the link is not here; its hash is in private.';
-create trigger wake after insert or update
-  or delete on public.invitations for each row execute function private.wake_for_row();
 
 create table private.invitation_tokens (
   invitation_id uuid primary key references public.invitations (id) on delete cascade,
   token_hash text not null
 );
-alter table private.invitation_tokens enable row level security;
 comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
 comment on column private.invitation_tokens.token_hash is
   'SHA-256 (hex) of the secret; the secret itself is never stored.';
@@ -221,18 +199,13 @@ create table public.audit_events (
 );
 create index audit_events_org_id_idx on public.audit_events (org_id, id desc);
 create index audit_events_target_idx on public.audit_events (org_id, target_kind, target_id, id desc);
-alter table public.audit_events enable row level security;
-grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
-comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
 comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
-comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
-create function private.is_bcrypt_hash(p_hash text) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable set search_path = '' as $$
   -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
   -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
@@ -240,8 +213,7 @@ $$;
 
 -- Whether a JSON object of at most 8 KiB is {issuer, audience, bound_claims}; at least one claim, or every workload of
 -- the issuer would be let in.
-create function private.is_trust(p_trust jsonb) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_trust(p_trust jsonb) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
     and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
     and p_trust ->> 'issuer' ~ '^https?://' and length(p_trust ->> 'issuer') <= 500
@@ -250,8 +222,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- Whether a JSON list holds at most ten trusts, each whole.
-create function private.is_trust_list(p_trusts jsonb) returns boolean
-language sql immutable set search_path = '' as $$
+create function private.is_trust_list(p_trusts jsonb) returns boolean language sql immutable set search_path = '' as $$
   select case when jsonb_typeof(p_trusts) = 'array' then jsonb_array_length(p_trusts) <= 10
     and not exists (select from jsonb_array_elements(p_trusts) as t where not private.is_trust(t)) else false end
 $$;
@@ -277,8 +248,6 @@ create table public.service_accounts (
   constraint service_accounts_role_path_check check (role is null or path = '')
 );
 create unique index service_accounts_name_idx on public.service_accounts (org_id, lower(name)) where removed_at is null;
-alter table public.service_accounts enable row level security;
-grant select on public.service_accounts to authenticated, service_role;
 
 -- The role of a service account in its organisation. One that has roles at paths alone is a guest.
 create function private.role_of(p_account public.service_accounts) returns public.member_role
@@ -289,8 +258,7 @@ $$;
 
 -- The service account that the caller's token names, while it holds a role and the token's credential counts; else
 -- nothing.
-create function private.acting_account() returns public.service_accounts
-language sql stable set search_path = '' as $$
+create function private.acting_account() returns public.service_accounts language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
   where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
     and a.removed_at is null and not a.is_disabled
@@ -303,17 +271,15 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_account public.service_accounts := private.acting_account();
 begin
-  if v_account.id is null then
-    perform private.fail('RY403', 'This service account may not act (any more).',
-      'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.');
-  end if;
+  perform private.fail('RY403', 'This service account may not act (any more).',
+    'It was disabled, removed, or has no role; or its secret or trust was changed after this token was given out.')
+  where v_account.id is null;
   return case when v_account.org_id = p_org then private.role_of(v_account) end;
 end;
 $$;
 
 -- Whether the caller is a service account, and no person.
-create function private.is_account() returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_account() returns boolean language plpgsql stable set search_path = '' as $$
 begin
   return coalesce(private.jwt() ? 'account_version', false);
 end;
@@ -363,7 +329,6 @@ from (values
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);
 comment on view private.verbs is 'The permission table: which role may do what.';
-comment on column private.verbs.verb is 'Noun and act, such as job.plan.';
 comment on column private.verbs.least_role is 'This role and those above it may.';
 
 create function private.least_role(p_verb text) returns public.member_role
@@ -387,14 +352,9 @@ comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is
   'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
-create trigger wake after insert or update on public.service_accounts
-  for each row execute function private.wake_for_row();
 
 -- The name of the caller in records: a person, a service account, or the system.
-create function private.caller_kind() returns public.actor_kind
-language plpgsql stable set search_path = '' as $$
+create function private.caller_kind() returns public.actor_kind language plpgsql stable set search_path = '' as $$
 begin
   return case when private.is_account() then 'service_account'
     when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end;
@@ -402,8 +362,7 @@ end;
 $$;
 
 -- Refuses a service account where somebody must answer for what is done, and a sign-in that lacks its second step.
-create function private.need_person() returns void
-language plpgsql stable set search_path = '' as $$
+create function private.need_person() returns void language plpgsql stable set search_path = '' as $$
 begin
   if private.is_account() then
     perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.');
@@ -429,9 +388,7 @@ create table private.sign_in_providers (
   created_at timestamptz not null default now(),
   check (not is_only or break_glass is not null)
 );
-alter table private.sign_in_providers enable row level security;
-comment on table private.sign_in_providers is
-  'The identity provider of an organisation; its secret is at Auth alone.';
+comment on table private.sign_in_providers is 'The identity provider of an organisation; its secret is at Auth alone.';
 comment on column private.sign_in_providers.provider is
   'As Auth names it: custom:<organisation>; sso:<id> where an operator joined a SAML provider.';
 comment on column private.sign_in_providers.issuer is 'As its discovery document names it.';
@@ -453,7 +410,6 @@ create table private.sign_in_confirmations (
   primary key (org_id, user_id)
 );
 create index sign_in_confirmations_user_id_idx on private.sign_in_confirmations (user_id);
-alter table private.sign_in_confirmations enable row level security;
 comment on table private.sign_in_confirmations is 'When an organisation''s provider last confirmed a person.';
 comment on column private.sign_in_confirmations.confirmed_at is 'Null: it refused.';
 
@@ -461,7 +417,6 @@ create table private.session_origins (
   session_id uuid primary key references auth.sessions (id) on delete cascade,
   provider text not null
 );
-alter table private.session_origins enable row level security;
 comment on table private.session_origins is
   'Sessions of programs that somebody confirmed in a session through a provider: they count like that one.';
 
@@ -501,8 +456,7 @@ $$;
 
 -- Whether the caller may enter this organisation the way they signed in. Where its provider alone counts, a session
 -- must have been opened there; a personal token and a comment only need its owner to be confirmed.
-create function private.is_admitted(p_org uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
+create function private.is_admitted(p_org uuid) returns boolean language plpgsql stable set search_path = '' as $$
 declare
   v_only private.sign_in_providers;
 begin
@@ -523,24 +477,20 @@ declare
 begin
   select m.role into v_role from public.memberships as m
   where m.org_id = p_org and m.user_id = private.caller_id() and private.is_admitted(p_org);
-  if v_role is null and private.is_account() then
-    v_role := private.need_account_role(p_org);
-  end if;
+  if v_role is null and private.is_account() then v_role := private.need_account_role(p_org); end if;
   return v_role;
 end;
 $$;
 
 -- The words for a program that declares itself an agent, in the name of the person it acts for. They add no right.
-create function private.through() returns text
-language sql stable set search_path = '' as $$
+create function private.through() returns text language sql stable set search_path = '' as $$
   select case when nullif(current_setting('request.headers', true), '')::pg_catalog.jsonb ->> 'x-runyard-through'
     = 'agent' then ' through an agent' else '' end
 $$;
 
 -- The name of the caller in records of an organisation: the member's email address, the service account's name, else
 -- the user's id. An act in a runner's call, for any organisation, is done by "system".
-create function private.caller_label(p_org uuid) returns text
-language plpgsql stable set search_path = '' as $$
+create function private.caller_label(p_org uuid) returns text language plpgsql stable set search_path = '' as $$
 declare
   v_caller pg_catalog.uuid := private.caller_id();
 begin
@@ -553,8 +503,7 @@ end;
 $$;
 
 -- A value as the audit log keeps it: itself, or its size and digest where it is large.
-create function private.audit_value(p_value jsonb) returns jsonb
-language sql immutable set search_path = '' as $$
+create function private.audit_value(p_value jsonb) returns jsonb language sql immutable set search_path = '' as $$
   select case when octet_length(p_value::pg_catalog.text) <= 2000 then p_value else jsonb_build_object('bytes',
     octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')),
       'hex')) end
@@ -572,8 +521,7 @@ $$;
 -- Writes what the caller did to the audit log.
 create function private.audit(
   p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
-) returns void
-language plpgsql set search_path = '' as $$
+) returns void language plpgsql set search_path = '' as $$
 declare
   v_kind public.actor_kind := private.caller_kind();
 begin

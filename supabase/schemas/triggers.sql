@@ -28,19 +28,10 @@ language sql stable set search_path = '' as $$
   where p_delivery.id is not null
 $$;
 
--- A schedule, with the number of the job that its last run started, where that was one.
-create function private.schedule_trigger_json(p_schedule public.schedules) returns jsonb
-language sql stable set search_path = '' as $$
-  select private.schedule_json(p_schedule) || jsonb_build_object('job_number', (
-    select case when count(*) = 1 then private.job_number(min(m.job_id)) end from private.set_members as m
-    where m.set_id = p_schedule.last_set_id and m.job_id is not null))
-$$;
-
 create function private.list_triggers(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_limit integer default 50, p_offset integer
   default 0
-) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+) returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
@@ -69,7 +60,10 @@ begin
       select distinct s.connection_id, s.branch, s.kind from shown as s where s.kind <> 'schedule') as b
   )
   select jsonb_build_object('total', (select count(*) from found as f where v_kinds = '{}' or f.kind = any (v_kinds)),
-    'rows', coalesce(jsonb_agg(case when s.kind = 'schedule' then private.schedule_trigger_json(c)
+    'rows', coalesce(jsonb_agg(case when s.kind = 'schedule' then private.schedule_json(c)
+        || jsonb_build_object('job_number', (
+          select case when count(*) = 1 then private.job_number(min(t.job_id)) end from private.set_members as t
+          where t.set_id = c.last_set_id and t.job_id is not null))
       else private.module_repository(m) || jsonb_build_object('id', s.kind || ':' || m.id, 'module_id', m.id,
         'last', private.delivery_for_module(e.delivery, m)) end || jsonb_build_object('kind', s.kind)
       order by s.path, s.kind desc, s.created_at, s.id), '[]')) into v_answer
@@ -83,4 +77,3 @@ comment on function private.list_triggers is
   'A page of triggers {total, rows with their last event}, by path: pushes and pull requests '
   'for each module of a connected repository, and schedules; the search is in path and repository, filters {kind: '
   'push, pull_request, schedule}. Members.';
-grant execute on function private.list_triggers to authenticated;

@@ -17,8 +17,6 @@ create table public.sealing_keys (
 );
 create unique index sealing_keys_current_idx on public.sealing_keys (org_id) where retired_at is null;
 create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
-alter table public.sealing_keys enable row level security;
-grant select on public.sealing_keys to authenticated, service_role;
 create policy "Members see their organisation's sealing keys" on public.sealing_keys
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.sealing_keys is
@@ -60,15 +58,10 @@ create table public.variables (
 create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
 create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
-alter table public.variables enable row level security;
 -- Values are in the answers of calls, which leave out the sealed ones.
 grant select (id, org_id, path, kind, name, is_hcl, is_enforced, is_reference, key_id, version, created_by,
   created_by_label, created_at, ended_at) on public.variables to authenticated;
 grant select on public.variables to service_role;
-create policy "Members see their organisation's variables" on public.variables
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
@@ -76,14 +69,11 @@ comment on column public.variables.kind is 'input of the module, env (environmen
 comment on column public.variables.name is 'Its key; of a file, the path in the module''s folder.';
 comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
-comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
 comment on column public.variables.is_reference is
   'Whether the value is the address of a secret that the runner reads: vault://, aws-sm:// or file://.';
 comment on column public.variables.key_id is
   'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
-comment on column public.variables.version is 'Counts the values that a key has had at this path.';
-comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
 create trigger wake after insert or update of ended_at on public.variables
   for each row when (new.path is not null) execute function private.wake_for_row();
 
@@ -91,7 +81,6 @@ create table private.job_variables (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   variables bigint[] not null
 );
-alter table private.job_variables enable row level security;
 comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
 comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
 
@@ -100,9 +89,7 @@ create table private.variable_uses (
   job_id bigint not null,
   used_at timestamptz not null default now()
 );
-alter table private.variable_uses enable row level security;
 comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
-comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
 comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
 -- ## setting
@@ -209,11 +196,10 @@ begin
     p_new.key_id, coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
-exception
-  when check_violation then
-    perform private.fail('RY422', format('"%s" is not a valid %s variable.', left(p_new.name, 200), left(p_new.kind,
-      20)), 'Kinds are input, env and file. A name has letters, digits and underscores; a file''s is a relative path. '
-      'A value has at most 1 MiB, that of an environment variable 64 KiB.');
+exception when check_violation then
+  perform private.fail('RY422', format('"%s" is not a valid %s variable.', left(p_new.name, 200), left(p_new.kind,
+    20)), 'Kinds are input, env and file. A name has letters, digits and underscores; a file''s is a relative path. '
+    'A value has at most 1 MiB, that of an environment variable 64 KiB.');
 end;
 $$;
 
@@ -223,9 +209,8 @@ declare
   v_key public.sealing_keys;
 begin
   perform private.need('variable.enforce', p_org);
-  if coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$' then
-    perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.');
-  end if;
+  perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.')
+  where coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$';
   perform private.lock_variables(p_org, 'key');
   update public.sealing_keys set retired_at = now() where org_id = p_org and retired_at is null;
   insert into public.sealing_keys (id, org_id, public_key, created_by, created_by_label)
@@ -234,15 +219,13 @@ begin
   returning * into v_key;
   perform private.audit(p_org, 'sealing_key.created', 'sealing_key', v_key.id, v_key.id);
   return to_jsonb(v_key) || jsonb_build_object('label', 'sealing-key=' || v_key.id);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
+exception when unique_violation then
+  perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
 end;
 $$;
 comment on function private.create_sealing_key is
   'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its '
   'private half get the label of the answer. Admins.';
-grant execute on function private.create_sealing_key to authenticated;
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
@@ -274,10 +257,9 @@ declare
 begin
   perform private.need('variable.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  if jsonb_typeof(p_variables) is distinct from 'array' or jsonb_array_length(p_variables) not between 1 and 1000 then
-    perform private.fail('RY422', 'Send a list of 1 to 1,000 variables.',
-      'Write [{"kind": "input", "name": "region", "value": "eu-west-1"}].');
-  end if;
+  perform private.fail('RY422', 'Send a list of 1 to 1,000 variables.',
+    'Write [{"kind": "input", "name": "region", "value": "eu-west-1"}].')
+  where jsonb_typeof(p_variables) is distinct from 'array' or jsonb_array_length(p_variables) not between 1 and 1000;
   perform private.fail('RY422', format('"%s" is in the list twice.', left(g ->> 'name', 200)), 'Send each key once.')
   from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
   perform private.lock_variables(p_org, p_path);
@@ -295,17 +277,14 @@ begin
       v_one.key_id := (select k.id from public.sealing_keys as k where k.org_id = p_org and k.retired_at is null);
     end if;
     v_one := private.put_variable(v_one);
-    if v_one.created_at = now() then
-      v_changed := v_changed || v_one.name;
-    end if;
+    if v_one.created_at = now() then v_changed := v_changed || v_one.name; end if;
     v_answer := v_answer || private.shown_variable(v_one);
   end loop;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
   return v_answer;
-exception
-  when invalid_text_representation then
-    perform private.fail('RY422', 'A field of a variable has the wrong type.', 'is_hcl and is_enforced are true or '
-      'false.');
+exception when invalid_text_representation then
+  perform private.fail('RY422', 'A field of a variable has the wrong type.', 'is_hcl and is_enforced are true or '
+    'false.');
 end;
 $$;
 comment on function private.set_variables is
@@ -314,7 +293,6 @@ comment on function private.set_variables is
   'the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
-grant execute on function private.set_variables to authenticated;
 
 -- A variable that counts now and that the caller may see. The verb to ask for depends on it.
 create function private.my_variable(p_variable bigint) returns public.variables
@@ -324,9 +302,8 @@ declare
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and private.may_see(org_id, path);
-  if v_variable.id is null then
-    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
-  end if;
+  perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.')
+  where v_variable.id is null;
   return v_variable;
 end;
 $$;
@@ -340,9 +317,7 @@ begin
     else 'variable.write' end, v_variable.org_id, v_variable.path);
   perform private.lock_variables(v_variable.org_id, v_variable.path);
   update public.variables set ended_at = now() where id = p_variable and ended_at is null returning * into v_variable;
-  if not found then
-    perform private.fail('RY404', 'There is no such variable.', 'It was changed in this moment.');
-  end if;
+  perform private.fail('RY404', 'There is no such variable.', 'It was changed in this moment.') where not found;
   perform private.audit_variables(v_variable.org_id, 'variable.removed', v_variable.path, array[v_variable.name]);
   return to_jsonb(v_variable) - 'value';
 end;
@@ -350,7 +325,6 @@ $$;
 comment on function private.remove_variable is
   'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
   'enforced ones.';
-grant execute on function private.remove_variable to authenticated;
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
 -- name all of them at once. HCL expressions, sealed and enforced ones stay.
@@ -389,29 +363,13 @@ begin
 end;
 $$;
 
--- Ends the variables of a removed group or module: a later one with the same path must not inherit them.
-create function private.end_variables_of_removed() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  update public.variables set ended_at = now() where org_id = old.org_id and path = old.path and ended_at is null;
-  return null;
-end;
-$$;
-create trigger end_variables after delete on public.groups
-  for each row execute function private.end_variables_of_removed();
-create trigger end_variables after update of deleted_at on public.modules
-  for each row when (old.deleted_at is null and new.deleted_at is not null)
-  execute function private.end_variables_of_removed();
-
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_seen pg_catalog.text[];
 begin
   v_seen := private.need_seen(p_org, p_path);
-  if p_with_sealed then
-    perform private.need('variable.write', p_org, p_path);
-  end if;
+  perform private.need('variable.write', p_org, p_path) where p_with_sealed;
   return coalesce((
     select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
       else '{}' end order by v.path, v.kind, v.name)
@@ -424,7 +382,6 @@ comment on function private.list_variables is
   'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its '
   'value. A sealed value is null, unless p_with_sealed requests the boxes, to seal them to another key; that is for '
   'operators. Members.';
-grant execute on function private.list_variables to authenticated;
 
 -- ## which value wins
 
@@ -432,10 +389,8 @@ grant execute on function private.list_variables to authenticated;
 -- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
 -- the module, of its groups from near to far, and of the organisation. A binding of an output wins over those of groups
 -- and of the organisation.
-create function private.ranked_variables(
-  p_org uuid, p_path text, p_run bigint[]
-) returns table (id bigint, place bigint)
-language sql stable set search_path = '' as $$
+create function private.ranked_variables(p_org uuid, p_path text, p_run bigint[])
+returns table (id bigint, place bigint) language sql stable set search_path = '' as $$
   select v.id, row_number() over (
     partition by v.kind, v.name
     order by not v.is_enforced, case when v.is_enforced then length(v.path) end, v.path is not null,
@@ -479,7 +434,6 @@ end;
 $$;
 comment on function private.list_unused_variables is
   'The variables that no job has used for a number of days, and that are as old. Members.';
-grant execute on function private.list_unused_variables to authenticated;
 
 create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -509,7 +463,6 @@ $$;
 comment on function private.list_variable_users is
   'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
   'Members.';
-grant execute on function private.list_variable_users to authenticated;
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -531,7 +484,6 @@ $$;
 comment on function private.preview_variables is
   'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
   'used it, and those that it hides. Members.';
-grant execute on function private.preview_variables to authenticated;
 
 -- ## what a job is given
 
@@ -557,9 +509,7 @@ $$;
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if not exists (select from public.variables as v where v.org_id = p_org) then
-    return;
-  end if;
+  if not exists (select from public.variables as v where v.org_id = p_org) then return; end if;
   insert into private.job_variables (job_id, variables)
   select j.id, f.variables
   from unnest(p_jobs) as p (id)
@@ -602,7 +552,6 @@ $$;
 comment on function private.list_job_variables is
   'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
   'request. Members.';
-grant execute on function private.list_job_variables to authenticated;
 
 -- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
 -- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
@@ -633,7 +582,6 @@ end;
 $$;
 comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
-grant execute on function private.worker_variables to worker, executor;
 
 -- Refuses values for inputs that are bound.
 create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void

@@ -150,7 +150,11 @@ SELF_EVIDENT = [
     *("last_delivery_at", "last_set_id", "maintenance", "never_contacted", "problem", "program", "pull_request"),
     *("queued_at", "received_at", "regions", "resolved_at", "runner_instance_name", "schedule_id", "seen_at"),
     *("sender", "set_ids", "slug", "source_kind", "status_changed_at", "status_reason", "team_id", "title"),
-    *("token_id", "url", "variable_id", "verdict"),
+    *("token_id", "url", "variable_id", "verdict", "address", "after_commit", "app_id", "before_commit", "before_id"),
+    *("boot_id", "channel", "cron", "decision", "discarded_at", "dry_run", "end_reason", "held_until", "http_status"),
+    *("is_disabled", "is_hcl", "last_note", "log_day", "login", "max_attempts", "next_poll_at", "not_before_at", "note"),
+    *("notes", "plan_summary", "region", "seen_branch", "seen_commit", "shared_runners", "started_at", "stored_at"),
+    *("target_connection_id", "target_kind", "used_at", "verb", "written_by"),
 ]  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_migrations_set_up_roles_and_schedules_as_the_schemas_do() -> None:
 def test_a_changed_setting_of_a_role_is_noticed(tmp_path: Path) -> None:
     changed = tmp_path / "foundation.sql"
     changed.write_text((SUPABASE / "schemas" / "foundation.sql").read_text().replace("'15s'", "'16s'"))
-    assert len(statements_of_the_server([changed]) - statements_of_the_server(schema_files())) == 3
+    assert len(statements_of_the_server([changed]) - statements_of_the_server(schema_files())) == 1
 
 
 def test_wrappers_are_generated_from_the_bodies(desired: Database) -> None:

@@ -1,5 +1,6 @@
 """The linters of SQL find nothing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,17 @@ def test_every_migration_limits_its_locks() -> None:
     for file in MIGRATIONS:
         first = next(line for line in file.read_text().splitlines() if line and not line.startswith("--"))
         assert first.startswith("set lock_timeout"), file.name
+
+
+FUNCTION = re.compile(
+    r"create function private\.(\w+)\((?:(?!as \$\$).)*? immutable (?:(?!as \$\$).)*?as \$\$", re.DOTALL
+)
+CONDITIONAL = re.compile(r"perform private\.((?:refuse|need|check)\w*)\((?:[^;']|'(?:[^']|'')*')*?\bwhere\b")
+
+
+def test_no_immutable_function_refuses_on_a_condition() -> None:
+    """PostgreSQL computes an immutable function while it plans a statement, whether or not the condition holds."""
+    text = "\n".join(file.read_text() for file in SCHEMAS)
+    immutable = {found for head in re.split(r"(?=create function )", text) for found in FUNCTION.findall(head)}
+    assert "is_path" in immutable
+    assert immutable & set(CONDITIONAL.findall(text)) == set()

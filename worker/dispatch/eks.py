@@ -47,7 +47,6 @@ class EksAccess:
     """Keeps a configuration's token fresh."""
 
     def __init__(self, region: str, cluster: str, clock: Clock) -> None:
-        """Use the runner's own AWS rights."""
         self.region = region
         self.cluster = cluster
         self.clock = clock

@@ -73,7 +73,6 @@ class ApplyEvents:
     def __init__(
         self, summary: dict[str, Any], parse: Callable[[str], Event | None], on_change: Callable[[], None]
     ) -> None:
-        """`parse` reads one line."""
         self._parse = parse
         self._on_change = on_change
         self._tail = b""

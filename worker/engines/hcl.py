@@ -41,7 +41,6 @@ class HclDriver:
     """Runs the binary with human output in the log, and reads machine output beside it."""
 
     def __init__(self, engine: FoundEngine) -> None:
-        """Take the engine that was found."""
         self._engine = engine
 
     @property

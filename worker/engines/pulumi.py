@@ -33,7 +33,6 @@ class PulumiDriver:
     """Imports the checkpoint before, exports it after each step that may have changed it."""
 
     def __init__(self, engine: FoundEngine) -> None:
-        """Take the engine that was found."""
         self._binary = str(engine.binary)
 
     async def write_inputs(self, space: Workspace) -> None:

@@ -59,8 +59,7 @@ def test_an_unknown_operator_is_named(http: httpx.Client) -> None:
     [
         ("score=eq.many", "22P02"), ("id=eq.1", "22P02"), ("is_open=eq.perhaps", "22P02"),
         ("nope=eq.1", "42703"), ("created_at=gt.soon", "22007"),
-        ("name=match.[", "2201B"), ("select=name::nope", "42704"), ("name=eq.a%00b", "22021"),
-        ("score=eq.1e999999", "22003"), ("meta->a->b->>c=gt.1&select=nope->x", "42703"),
+        ("name=imatch.[", "2201B"), ("name=eq.a%00b", "22021"), ("score=eq.1e999999", "22003"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_column_is_refused(http: httpx.Client, query: str, code: str) -> None:
@@ -139,8 +138,11 @@ def test_headers_that_cannot_be_honoured_are_refused(http: httpx.Client, headers
 
 @pytest.mark.parametrize(
     "query",
-    ["select=score.sum()", "select=count()", "select=*,contract_people!place_id(*,contract_places!place_id(*))"],
-)
+    [
+        "select=score.sum()", "select=*,contract_people!place_id(*,contract_places!place_id(*))", "select=score::text",
+        "select=label:name", "meta->>a=eq.1",
+    ],
+)  # fmt: skip
 def test_queries_that_are_not_implemented_answer_501(http: httpx.Client, query: str) -> None:
     assert refused(http.get(f"{PLACES}?{query}"), 501)["code"] == "PGRST127"
 

@@ -230,7 +230,7 @@ def test_schemas_that_are_not_exposed_cannot_be_reached(http: httpx.Client, proj
     ],
 )
 def test_sql_in_any_place_stays_text(http: httpx.Client, places: dict[str, uuid.UUID], query: str) -> None:
-    assert http.get(f"/rest/v1/contract_places?{query}").status_code < 500
+    assert http.get(f"/rest/v1/contract_places?{query}").status_code in {200, 400, 501}
     assert len(http.get("/rest/v1/contract_places").json()) == 3
 
 

@@ -117,18 +117,9 @@ class Channel:
         self.stop()
         self.push_close()
 
-    def deliver_broadcast(self, frame: str) -> None:
-        """A broadcast; a project over its rate loses the channel, as hosted does."""
-        self.hub.messages.add()
-        if self.hub.messages.is_exceeded:
-            self.shut_down("Too many messages per second")
-        else:
-            self.line.send(frame)
-
-    def deliver_change(self, frame: str) -> None:
-        """A row change; over the rate it is dropped without a word, as hosted does."""
-        if not self.is_closed and not self.hub.messages.is_exceeded:
-            self.hub.messages.add()
+    def deliver(self, frame: str) -> None:
+        """Send a broadcast or a changed row."""
+        if not self.is_closed:
             self.line.send(frame)
 
     def watch_token(self) -> None:

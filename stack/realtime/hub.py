@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from stack.auth.limits import Limiter
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed
-from stack.realtime.limits import RateCounter
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Authorizer
 from stack.realtime.rooms import Room, Rooms
@@ -46,9 +46,7 @@ class RealtimeHub:
         self.authorizer = Authorizer(self.database)
         self.rooms = Rooms()
         self.subscriptions = Subscriptions()
-        window = settings.rate_window_seconds
-        self.messages = RateCounter(settings.max_messages_per_second, window)
-        self.joins = RateCounter(settings.max_joins_per_second, window)
+        self.joins = Limiter(settings.max_joins_per_minute, 60)
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()

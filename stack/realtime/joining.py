@@ -59,9 +59,9 @@ def _check_limits(hub: RealtimeHub, knock: Knock) -> None:
     settings = hub.settings
     if not knock.is_user and len(hub.users) >= settings.max_connections:
         raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
-    if hub.joins.is_exceeded:
+    if hub.joins.left("") < 1:
         raise JoinRefused("ClientJoinRateLimitReached", "Too many joins per second", ends_socket=True)
-    hub.joins.add()
+    hub.joins.spend("")
     if knock.channels >= settings.max_channels_per_socket:
         raise JoinRefused("ChannelRateLimitReached", "Too many channels")
 

@@ -15,7 +15,7 @@ ORDER = re.compile(r"([\w$]+)(?:\.(asc|desc))?(?:\.nulls(first|last))?")
 OPERATION = re.compile(r"(not\.)?(\w+)\.(.*)", re.DOTALL)
 QUOTED = r'"(?:[^"\\]|\\.)*"'
 # One of `or=(a.eq.1,b.in.(2,3))`: its value is in quotes, in parentheses, or ends at the next comma.
-ALTERNATIVE = re.compile(
+NESTED = re.compile(
     rf'([\w$]+)\.((?:not\.)?\w+\.(?:{QUOTED}|\((?:{QUOTED}|[^"()])*\)|[^,()"]*))(?:,(?!$)|$)', re.DOTALL
 )
 ELEMENT = re.compile(rf"({QUOTED})(?=,|$)|([^,]*)", re.DOTALL)
@@ -55,8 +55,10 @@ def parse_query(raw: bytes) -> Query:
             query.limit = _count(value, "limit")
         elif key == "offset":
             query.offset = _count(value, "offset") or 0
+        elif key == "and":
+            query.filters += _several(value)
         elif key == "or":
-            query.filters.append(_alternatives(value))
+            query.filters.append(_several(value))
         elif key != "apikey":
             query.filters.append(_filter(_column(key), value))
     return query
@@ -85,9 +87,10 @@ def _term(text: str) -> tuple[str, str]:
     return name, (f" {direction}" if direction else "") + (f" nulls {nulls}" if nulls else "")
 
 
-def _alternatives(text: str) -> tuple[Filter, ...]:
+def _several(text: str) -> tuple[Filter, ...]:
+    """The comparisons of `or` and `and`, which have no others inside."""
     inside, position, found = text[1:-1], 0, []
-    while text[:1] == "(" and text[-1:] == ")" and (item := ALTERNATIVE.match(inside, position)):
+    while text[:1] == "(" and text[-1:] == ")" and (item := NESTED.match(inside, position)):
         found.append(_filter(item[1], item[2], is_nested=True))
         position = item.end()
         if position == len(inside):
@@ -96,7 +99,7 @@ def _alternatives(text: str) -> tuple[Filter, ...]:
 
 
 def _filter(column: str, text: str, *, is_nested: bool = False) -> Filter:
-    """A comparison from `op.value`; only inside of `or` quotes belong to no value."""
+    """A comparison from `op.value`; only inside of `or` and `and` quotes belong to no value."""
     found = OPERATION.fullmatch(text)
     if found is None or found[2] not in (*SIMPLE, "in", "is"):
         operator = found[2] if found else text.partition(".")[0]

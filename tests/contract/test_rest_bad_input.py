@@ -160,6 +160,7 @@ def test_pages_report_their_range(http: httpx.Client, many: str) -> None:
     assert (part.status_code, part.headers["content-range"]) == (206, "2-4/1500")
     assert [row["n"] for row in part.json()] == [3, 4, 5]
     assert http.get(f"{many}?n=lte.10").headers["content-range"] == "0-9/*"
+    assert http.get(f"{many}?and=(n.gt.5,n.lte.10)").headers["content-range"] == "0-4/*"
 
 
 def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client, many: str) -> None:

@@ -40,6 +40,7 @@ def refusal(work: Callable[[], object]) -> int | None:
         ("a=is.null&b=is.not_null", ' where ("t"."a" is null) and ("t"."b" is not null)', []),
         ("or=(a.eq.1,b.not.lt.2)&d=gt.3", ' where (("t"."a" = $1) or not ("t"."b" < $2)) and ("t"."d" > $3)', [b"1", b"2", b"3"]),
         ("or=(a.in.(1,2),b.eq.%22x,y%22)", ' where (("t"."a" = any($1)) or ("t"."b" = $2))', [b'{"1","2"}', b"x,y"]),
+        ("and=(a.gte.1,a.lte.2)&b=eq.3", ' where ("t"."a" >= $1) and ("t"."a" <= $2) and ("t"."b" = $3)', [b"1", b"2", b"3"]),
         ("a=eq.%22x%22", ' where ("t"."a" = $1)', [b'"x"']),
         ("a=eq.eq.1", ' where ("t"."a" = $1)', [b"eq.1"]),
         ("a=eq.", ' where ("t"."a" = $1)', [b""]),
@@ -68,7 +69,7 @@ def test_order_is_read_with_direction_and_nulls() -> None:
     ]
 
 
-@given(st.sampled_from(("select", "order", "or", "limit", "a")), st.text(max_size=80))
+@given(st.sampled_from(("select", "order", "or", "and", "limit", "a")), st.text(max_size=80))
 def test_no_text_breaks_the_readers(key: str, text: str) -> None:
     raw = f"{key}={quote(text, errors='surrogatepass')}".encode()
     assert refusal(lambda: parse_query(raw)) in {None, 400, 416, 501}

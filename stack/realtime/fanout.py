@@ -5,13 +5,13 @@ from collections import defaultdict
 import orjson
 from psycopg import AsyncConnection
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import ReplicationCatalog, RoleView
 from stack.realtime.frames import encode
 from stack.realtime.rls import Key, Seen, visible_rows
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
-from stack.realtime.tokens import RealtimeCaller
 from stack.realtime.visibility import VisibilityGate
 
 Candidates = list[tuple[Change, list[Subscription]]]
@@ -57,7 +57,7 @@ class ChangeFanout:
     async def _seen(self, candidates: Candidates, views: dict[tuple[int, str], RoleView]) -> dict[int, Seen]:
         """Ask once per table about all changed rows and all viewers that its policies concern."""
         keys: dict[int, dict[Key, None]] = defaultdict(dict)
-        viewers: dict[int, dict[RealtimeCaller, None]] = defaultdict(dict)
+        viewers: dict[int, dict[ApiCaller, None]] = defaultdict(dict)
         tables = {}
         for change, subscriptions in candidates:
             if change.key is None or not _is_guarded(change):

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.bindings import ANY, Binding, parse_binding
 from stack.realtime.catalog import Column, read_table, read_view
 from stack.realtime.errors import BindingRefused
@@ -14,7 +15,6 @@ from stack.realtime.joins import binding_id
 from stack.realtime.queries import QUERIES
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change
-from stack.realtime.tokens import RealtimeCaller
 
 MAX_BINDINGS = 100
 # Types whose values are equal exactly where their canonical texts are.
@@ -31,7 +31,7 @@ class Subscription:
     member: Member
     id: int
     binding: Binding
-    identity: RealtimeCaller
+    identity: ApiCaller
     value: str | None = None
 
     def wants(self, change: Change) -> bool:
@@ -80,7 +80,7 @@ async def published_tables(connection: AsyncConnection) -> PublishedTables:
 
 
 async def accept_all(
-    connection: AsyncConnection, member: Member, identity: RealtimeCaller, wanted: Sequence[dict[str, Any]]
+    connection: AsyncConnection, member: Member, identity: ApiCaller, wanted: Sequence[dict[str, Any]]
 ) -> list[Subscription]:
     """Check a member's bindings against the publication and the catalogue, as hosted does when it stores them."""
     if len(wanted) > MAX_BINDINGS:

@@ -78,6 +78,8 @@ def bad_body(message: str = "Empty or invalid json") -> RestError:
 
 def from_database(error: DatabaseError, is_anonymous: bool) -> RestError:
     """Return the error with which PostgREST answers when PostgreSQL refuses."""
+    if error.code == "PGRST":
+        return _raised(error)
     status = _status(error, is_anonymous)
     headers = {}
     if status == 401:
@@ -96,3 +98,16 @@ def _status(error: DatabaseError, is_anonymous: bool) -> int:
     if code.startswith("PT"):
         return int(code[2:]) if code[2:].isdecimal() and 100 <= int(code[2:]) <= 599 else 500
     return BY_CLASS.get(code[:2], 400)
+
+
+def _raised(error: DatabaseError) -> RestError:
+    """`raise sqlstate 'PGRST'`: message and detail carry the whole answer as JSON."""
+    try:
+        message, detail = orjson.loads(error.message), orjson.loads(error.details or "")
+        code, text, status = str(message["code"]), str(message["message"]), int(detail["status"])
+        headers = {str(name).lower(): str(value) for name, value in detail["headers"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        details = f"Invalid JSON value for MESSAGE or DETAIL: '{error.message}', '{error.details}'"
+        hint = "MESSAGE must be a JSON object with 'code' and 'message', DETAIL one with 'status' and 'headers'."
+        return RestError(500, "PGRST121", "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error", details, hint)
+    return RestError(status, code, text, message.get("details"), message.get("hint"), headers)

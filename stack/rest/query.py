@@ -59,7 +59,7 @@ def parse_query(raw: bytes) -> Query:
             query.filters += _several(value)
         elif key == "or":
             query.filters.append(_several(value))
-        elif key != "apikey":
+        else:
             query.filters.append(_filter(_column(key), value))
     return query
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.stack import Project
-
 SHAPE = {"code", "message", "details", "hint"}
 PLACES = "/rest/v1/contract_places"
 ADD = "/rest/v1/rpc/contract_add"
@@ -170,12 +168,3 @@ def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client, many: str) -> 
 def test_a_function_that_returns_rows_answers_501(http: httpx.Client) -> None:
     assert refused(http.post("/rest/v1/rpc/contract_table", json={"p_n": 1}), 501)["code"] == "PGRST127"
     assert refused(http.post("/rest/v1/rpc/contract_numbers", json={"p_n": 1}), 501)["code"] == "PGRST127"
-
-
-def test_browsers_may_send_requests_from_any_origin(project: Project) -> None:
-    asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
-    asked["access-control-request-headers"] = "apikey,authorization"
-    done = httpx.options(f"{project.url}{PLACES}", headers=asked)
-    assert done.status_code == 200
-    assert done.headers["access-control-allow-origin"] == "*"
-    assert "authorization" in done.headers["access-control-allow-headers"]

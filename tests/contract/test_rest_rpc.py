@@ -64,7 +64,10 @@ def test_lack_of_rights_is_forbidden_for_those_signed_in(http: httpx.Client, pro
     assert done.status_code == 403
 
 
-def test_a_function_may_set_its_status(http: httpx.Client) -> None:
+def test_a_function_may_form_the_whole_answer_or_set_its_status(http: httpx.Client) -> None:
+    done = http.post("/rest/v1/rpc/contract_raise_pgrst", json={})
+    assert (done.status_code, done.headers["x-tea"]) == (418, "green")
+    assert done.json() == {"code": "TEA", "message": "I am a teapot", "details": "short", "hint": "stout"}
     own = http.post("/rest/v1/rpc/contract_status", json={})
     assert (own.status_code, own.json()) == (202, "set")
 

@@ -42,11 +42,6 @@ def test_a_wrong_key_gets_nothing(project: Project, key: str) -> None:
     assert done.json()["message"] == "Invalid API key"
 
 
-def test_a_key_may_come_in_the_address(project: Project, places: dict[str, uuid.UUID]) -> None:
-    done = httpx.get(f"{project.url}/rest/v1/contract_places?name=eq.Aarhus&apikey={project.publishable_key}")
-    assert [row["name"] for row in done.json()] == ["Aarhus"]
-
-
 def forged_tokens(alice: User) -> dict[str, str]:
     own = ECKey.generate_key("P-256", private=True)
     kid = alice.token.split(".")[0]

@@ -172,7 +172,8 @@ async def test_new_tables_in_the_publication_are_picked_up(
     secrets = realtime_database.server.secrets
     with start_realtime(tmp_path, secrets, addresses(realtime_database), PUBLICATION_SECONDS="0.2") as server:
         async with open_wire(server.url, server.publishable_key) as wire:
-            await wire.live("room", [{"event": "*", "schema": "public"}])
+            await wire.join("room", {"postgres_changes": [binding(f"{table}_new")]})
+            assert (await wire.event("system")).payload["status"] == "error"
             sql.execute(f"create table {table}_new (id int primary key)")
             sql.execute(f"grant select on {table}_new to anon")
             sql.execute(f"alter publication supabase_realtime add table {table}_new")

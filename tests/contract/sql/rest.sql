@@ -72,6 +72,15 @@ begin
 end
 $$;
 
+create or replace function public.contract_raise_pgrst() returns void
+language plpgsql as $$
+begin
+  raise sqlstate 'PGRST' using
+    message = '{"code":"TEA","message":"I am a teapot","details":"short","hint":"stout"}',
+    detail = '{"status":418,"headers":{"X-Tea":"green"}}';
+end
+$$;
+
 create or replace function public.contract_status() returns text
 language plpgsql as $$
 begin

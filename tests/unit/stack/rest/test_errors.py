@@ -1,4 +1,4 @@
-"""SQLSTATE to status."""
+"""SQLSTATE to status, and answers that a function forms itself."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,3 +31,20 @@ def test_each_sqlstate_has_its_status(code: str, message: str, status: int) -> N
 def test_rights_depend_on_whether_one_is_signed_in() -> None:
     assert from_database(error("42501"), is_anonymous=True).status == 401
     assert from_database(error("42501"), is_anonymous=False).status == 403
+
+
+@pytest.mark.parametrize(
+    ("message", "details"),
+    [
+        ("nonsense", "{}"),
+        ("{}", "{}"),
+        ('{"code":"1","message":"x"}', None),
+        ('{"code":"1","message":"x"}', "[]"),
+        ("[]", "[]"),
+    ],
+)
+def test_a_malformed_own_answer_is_reported_with_details_and_a_hint(message: str, details: str | None) -> None:
+    found = from_database(error("PGRST", message, details), is_anonymous=True)
+    assert (found.status, found.code) == (500, "PGRST121")
+    assert found.details
+    assert found.hint

@@ -121,4 +121,3 @@ REVOKE ALL ON FUNCTION "public"."open_organization"(uuid) FROM PUBLIC;
 
 GRANT EXECUTE ON FUNCTION "public"."open_organization"(uuid) TO "authenticated", "postgres";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."last_organizations" TO "postgres";

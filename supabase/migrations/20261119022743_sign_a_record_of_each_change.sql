@@ -732,4 +732,3 @@ REVOKE ALL ON FUNCTION "public"."sign_record"(bigint, text, text) FROM PUBLIC;
 
 GRANT EXECUTE ON FUNCTION "public"."sign_record"(bigint, text, text) TO "postgres", "service_role";
 
-GRANT DELETE, INSERT, MAINTAIN, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE ON TABLE "private"."change_records" TO "postgres";

@@ -56,7 +56,8 @@ language sql stable set search_path = '' as $$
       and (u.last_sign_in_at is not null or coalesce(u.encrypted_password, '') <> ''))
 $$;
 
--- Refuses to join an identity to an account that somebody used before, unless its owner agreed in a session of their own.
+-- Refuses to join an identity to an account that somebody used before, unless its owner agreed in a session of their
+-- own.
 -- Somebody else may have created it with this address, and waited: what they know or hold ends.
 create function private.need_link(p_provider private.sign_in_providers, p_user uuid, p_email text) returns void
 language plpgsql set search_path = '' as $$

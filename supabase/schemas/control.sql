@@ -216,7 +216,7 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   if v_old.type = 'PLAN' then
-    v_new.payload := v_old.payload || jsonb_build_object('options', private.caller_options(v_old.org_id, 'PLAN',
+    v_new.payload := v_new.payload || jsonb_build_object('options', private.caller_options(v_old.org_id, 'PLAN',
       array[v_old.module_path], v_old.payload -> 'options'));
   end if;
   -- The module's present requirement counts, unless the job requires more.

@@ -52,8 +52,8 @@ comment on column public.groups.git_apply is
 comment on column public.groups.time_limits is
   'How long jobs of modules below may take, as the organisation has it; a nearer group or the module overrides it.';
 comment on column public.groups.drift_action is
-  'What is done about drift of modules below: tell · plan: plan and wait · apply: if only drifted resources are touched '
-  'and none is destroyed · accept: into the state. Null: as the group above; tell at the top.';
+  'What is done about drift of modules below: tell · plan: plan and wait · apply: if only drifted resources are '
+  'touched and none is destroyed · accept: into the state. Null: as the group above; tell at the top.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -155,8 +155,9 @@ begin
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
       'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
-      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook; a rule '
-      'of drift has an address and a reason, and may have an attribute and an end (until, 2030-01-31); at most 100.');
+      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook; '
+      'a rule of drift has an address and a reason, and may have an attribute and an end (until, 2030-01-31); at most '
+      '100.');
   end if;
   return new;
 end;

@@ -155,7 +155,8 @@ begin
 end;
 $$;
 create trigger notify_drift after update of drift_finding on public.modules for each row
-  when (new.drift_finding is not null and new.drift_finding is distinct from old.drift_finding) execute function private.notify_drift();
+  when (new.drift_finding is not null and new.drift_finding is distinct from old.drift_finding)
+  execute function private.notify_drift();
 
 -- Tells of a runner, by the paths that it is assigned to.
 create function private.notify_runner(

@@ -11,7 +11,9 @@ create table private.policy_bundles (
   primary key (org_id, sha256)
 );
 alter table private.policy_bundles enable row level security;
-comment on table private.policy_bundles is 'Rules by the digest of their files, {name: text}. Never changed.';
+comment on table private.policy_bundles is 'Rules by the digest of their files. Never changed.';
+comment on column private.policy_bundles.files is 'The files, {name: text}.';
+comment on column private.policy_bundles.used_at is 'When these rules were attached last.';
 
 create table public.policy_sets (
   id uuid primary key default gen_random_uuid(),
@@ -69,6 +71,12 @@ create policy "Members see their organisation's policy checks" on public.policy_
       select from public.provision_jobs as j where j.id = policy_checks.job_id));
 comment on table public.policy_checks is 'What each policy set found in a plan, and who overrode it.';
 comment on column public.policy_checks.attempt is 'The attempt that evaluated it.';
+comment on column public.policy_checks.level is 'The level of the set when the job was requested.';
+comment on column public.policy_checks.bundle_sha256 is 'Digest of the rules that it was checked with.';
+comment on column public.policy_checks.overridden_by is 'Who overrode it: a member, null for a service account.';
+comment on column public.policy_checks.overridden_label is 'Who overrode it, as shown.';
+comment on column public.policy_checks.override_reason is 'Why they did.';
+comment on column public.policy_checks.overridden_at is 'When they did.';
 comment on column public.policy_checks.verdict is
   'passed, warned, failed, or error: the set could not be evaluated, which counts as failed.';
 comment on column public.policy_checks.messages is 'What it found, [{rule, kind, text, resource, hint}].';
@@ -196,8 +204,8 @@ $$;
 create function private.named_policies(p_job public.provision_jobs)
 returns table (id uuid, name text, path text, level text, sha256 text)
 language sql stable set search_path = '' as $$
-  select * from jsonb_to_recordset(p_job.payload -> 'policies') as p (id uuid, name text, path text, level text,
-    sha256 text)
+  select * from jsonb_to_recordset(p_job.payload -> 'policies') as p (id pg_catalog.uuid, name pg_catalog.text,
+    path pg_catalog.text, level pg_catalog.text, sha256 pg_catalog.text)
 $$;
 
 -- Why the checks of a plan keep it from being applied; null where nothing does. A set without a verdict, such as from a
@@ -274,7 +282,7 @@ language sql stable set search_path = '' as $$
       'fork', coalesce(g.git -> 'is_fork', 'false'), 'author', g.git -> 'author'),
     'requested_by', jsonb_build_object('label', p_job.created_by_label, 'role', (select b.role
       from public.memberships as b where b.org_id = p_job.org_id and b.user_id = p_job.created_by)),
-    'approvals', '[]'::pg_catalog.jsonb, 'now_ns', floor(extract(epoch from now()) * 1000000)::bigint * 1000)
+    'approvals', '[]'::pg_catalog.jsonb, 'now_ns', floor(extract(epoch from now()) * 1000000)::pg_catalog.int8 * 1000)
   from public.organizations as o cross join (select p_job.payload #> '{options,git}' as git) as g
   left join public.modules as m on m.id = p_job.module_id
   where o.id = p_job.org_id
@@ -311,7 +319,8 @@ begin
     messages)
   select j.id, p.id, j.org_id, p_attempt, p.path, p.name, p.level, p.sha256, f.verdict, coalesce(f.messages, '[]')
   from public.provision_jobs as j cross join lateral private.named_policies(j) as p
-  join jsonb_to_recordset(p_checks) as f (id uuid, verdict text, messages jsonb) on f.id = p.id
+  join jsonb_to_recordset(p_checks) as f (id pg_catalog.uuid, verdict pg_catalog.text,
+    messages pg_catalog.jsonb) on f.id = p.id
   where j.id = v_live.job_id
   on conflict (job_id, set_id) do update set attempt = excluded.attempt, verdict = excluded.verdict,
     messages = excluded.messages, overridden_by = null, overridden_label = null, override_reason = null,

@@ -347,14 +347,15 @@ begin
 end;
 $$;
 
--- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs, or for all that are ready
--- (100 at most), and one process more. Nobody waits for a ring: each heartbeat is answered with "there is work".
+-- Rings the processes that would be given a lane's jobs now: slots enough for so many jobs (100 at most), or for those
+-- that are ready (20 at most: who becomes full rings on), and one process more. Nobody waits for a ring: each heartbeat
+-- is answered with "there is work".
 create function private.wake_lane(p_lane integer, p_jobs integer default null) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs integer := least(100, coalesce(p_jobs, (
     select count(*) from (
-      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 100) as q)));
+      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 20) as q)));
   v_lane private.lanes;
   v_nearest smallint;
   v_idle pg_catalog.record;

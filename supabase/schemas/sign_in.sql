@@ -173,8 +173,14 @@ comment on function private.take_device_login is
 grant execute on function private.take_device_login to service_role;
 
 create function private.note_session_origin(p_session uuid, p_provider text) returns void
-language sql security definer set search_path = '' as $$
-  insert into private.session_origins (session_id, provider) values (p_session, p_provider)
+language plpgsql security definer set search_path = '' as $$
+begin
+  insert into private.session_origins (session_id, provider)
+  select s.id, p_provider from auth.sessions as s where s.id = p_session and p_provider <> '';
+  if not found then
+    perform private.fail('RY404', 'There is no such session.', 'Sign in again.');
+  end if;
+end;
 $$;
 comment on function private.note_session_origin is
   'Notes that the session of a program was confirmed in one through this identity provider. Edge functions only.';

@@ -11,6 +11,7 @@ RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "addr
 REPOSITORY = {"provider": "gitea", "url": "https://git.example.com/a/b", "webhook_secret": SEALED}
 PULL = {"number": 1, "base": "main", "head_commit": "a" * 40, "is_fork": False, "is_draft": True, "is_open": True}
 PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
+POLICY = {"name": "rules", "level": "advisory", "files": {"rules.rego": "package rules"}}
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
@@ -25,6 +26,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
+    "attach_policy": {"p_path": "a", "p_spec": {**POLICY, "name": "new"}},
+    "override_check": {"p_reason": "x"},
     "create_team": {"p_name": "new"},
     "set_sign_in_provider": {"p_name": "ID", "p_issuer": "https://id.example.com", "p_client_id": "x"},
     "set_sign_in_rules": {"p_default_role": "viewer", "p_is_only": False, "p_break_glass": None},
@@ -44,6 +47,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_team_member": {"p_is_member": True},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
     "worker_record_checks": {"p_checks": []},
+    "sign_record": {"p_record": 1, "p_key": "k1", "p_signature": "s"},
     "cancel_job": {},
     "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},

@@ -15,6 +15,7 @@ from tests.support.database import Database, Server
 NOT_AUDITED = {
     "comment_on_job", "start_upload", "upload_source", "start_git_app", "request_git_link", "decide_device_login",
     "create_personal_token", "revoke_personal_token", "set_recovery_codes", "use_recovery_code",
+    "open_organization", "allow_sign_in_link",
 }  # fmt: skip
 # They only read, although they are not declared stable.
 READS = {"device_login", "explain_queue", "job_page"}

@@ -350,6 +350,8 @@ def test_a_program_that_was_confirmed_in_such_a_session_counts_like_it(sso: Orga
     assert program.rows("select 1 from public.organizations") == []
     service.call("note_session_origin", p_session=session, p_provider=provider(sso))
     assert program.rows("select 1 from public.organizations") == [1]
+    with refused("RY404", "There is no such session."):
+        service.call("note_session_origin", p_session=uuid.uuid4(), p_provider=provider(sso))
 
 
 def test_another_issuer_is_another_provider_and_a_removed_one_leaves_nobody_an_identity(sso: Organization) -> None:

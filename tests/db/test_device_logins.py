@@ -35,7 +35,7 @@ def test_a_confirmed_code_is_valid_for_one_login(device: tuple[World, str]) -> N
     assert (shown["program"], shown["address"]) == ("runyard 1.0 on laptop", "10.0.0.1")
     person.call("decide_device_login", p_user_code="BCDF GHJK", p_is_confirmed=True)
     taken = world.service.call("take_device_login", p_device_hash=hashed)
-    assert taken == {"status": "confirmed", "user_id": person.id}
+    assert taken == {"status": "confirmed", "user_id": person.id, "through": None}
     assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
 
 

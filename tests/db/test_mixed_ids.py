@@ -16,7 +16,7 @@ select proname, coalesce(proargnames, '{}'), array(select format_type(t, null) f
 from pg_proc where pronamespace = 'public'::regnamespace and has_function_privilege('authenticated', oid, 'execute')
 """
 # Lists, in which things of others are not found: no refusal.
-FIND_NOTHING = {"change_runners", "fleet_overview", "list_git_deliveries"}
+FIND_NOTHING = {"change_runners", "fleet_overview", "list_git_deliveries", "terminal_workspaces"}
 ARRAYS = {"p_modules": "modules", "p_workers": "workers"}
 
 

@@ -147,7 +147,8 @@ def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) ->
         "module": {
             "id": module, "name": "vpc", "path": "platform/eu/vpc", "group_path": "platform/eu", "engine": "terraform",
             "engine_version": ">=1.9", "backend": None, "source_kind": "inline", "source": {"files": {}},
-            "extra_files": [], "hooks": {"after_plan": "echo module"}, "time_limits": {}, "bindings": None,
+            "extra_files": [], "hooks": {"after_plan": "echo module"}, "time_limits": {}, "drift_ignores": None,
+            "bindings": None,
         },
         "group": {"hooks": {"before_init": "echo top"}, "time_limits": {}},
         "options": {"targets": ["x.y"]},

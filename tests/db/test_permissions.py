@@ -129,6 +129,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_cloud_identity": identity,
         "p_job_identity": attached,
         "p_variable": variable,
+        "p_policy": policy,
         "p_account": account,
         "p_invitation": invitation,
         "p_rollout": rollout,

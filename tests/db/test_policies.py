@@ -129,7 +129,7 @@ def test_failed_mandatory_set_is_never_confirmed_nor_overridden(
     base = attach(org, "", "base")
     job = plan(org, runner, base="failed")
     waiting = apply_of(world, job)
-    with refused("RY409", "does not wait for an override"):
+    with refused("RY409", "does not wait for an override."):
         override(org.owner, waiting, base)
     with refused("RY409", '"base" refuses this plan'):
         approve(org.owner, waiting)
@@ -173,10 +173,10 @@ def test_override_lets_a_plan_pass_with_a_reason(world: World, org: Organization
     waiting = apply_of(world, job)
     with refused("RY409", "waits for an override: no cost tag"):
         approve(org.owner, waiting)
-    with refused("RY422", "needs a reason of at most 500"):
+    with refused("RY422", "An override needs a reason of at most 500"):
         override(org.owner, waiting, base, "  ")
     assert override(org.owner, waiting, base, "release 1.5")["override_reason"] == "release 1.5"
-    with refused("RY409", "does not wait for an override"):
+    with refused("RY409", "does not wait for an override."):
         override(org.owner, waiting, base)
     assert approve(org.owner, waiting)["status"] == "QUEUED"
     detail = world.owner.one(
@@ -214,7 +214,7 @@ def test_requester_does_not_override_where_others_approve(
     admin = four_eyes.member("admin")
     base = attach(four_eyes, "", "base", "overridable")
     job = plan(four_eyes, runner, by=admin, base="failed")
-    with refused("RY403", "somebody else overrides its checks"):
+    with refused("RY403", "You requested this job; somebody else overrides its checks"):
         override(admin, apply_of(world, job), base)
     override(four_eyes.owner, apply_of(world, job), base)
 
@@ -262,15 +262,18 @@ def test_set_of_a_removed_group_is_not_inherited(world: World, org: Organization
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"files": {}}, "at least one .rego file"),
-        ({"files": {"a_test.rego": ""}}, "at least one .rego file"),
-        ({"files": {"../a.rego": ""}}, "object of file names"),
-        ({"files": {"/a.rego": ""}}, "object of file names"),
-        ({"files": {"a.rego": 1}}, "object of file names"),
-        ({"files": "package main"}, "object of file names"),
-        ({"files": {"a.rego": "x" * 1_048_577}}, "object of file names"),
-        ({"level": "soft"}, "needs a name, a level and its files"),
-        ({"name": "Base!"}, "needs a name, a level and its files"),
+        ({"files": {}}, "A policy set is an object of file names and texts, with at least one .rego file"),
+        (
+            {"files": {"a_test.rego": ""}},
+            "A policy set is an object of file names and texts, with at least one .rego file",
+        ),
+        ({"files": {"../a.rego": ""}}, "A policy set is an object of file names and texts"),
+        ({"files": {"/a.rego": ""}}, "A policy set is an object of file names and texts"),
+        ({"files": {"a.rego": 1}}, "A policy set is an object of file names and texts"),
+        ({"files": "package main"}, "A policy set is an object of file names and texts"),
+        ({"files": {"a.rego": "x" * 1_048_577}}, "A policy set is an object of file names and texts"),
+        ({"level": "soft"}, "A policy set needs a name, a level and its files"),
+        ({"name": "Base!"}, "A policy set needs a name, a level and its files"),
         ({"kind": "x"}, "Unknown option"),
     ],
 )
@@ -280,7 +283,7 @@ def test_bad_set_is_refused(org: Organization, spec: dict[str, Any], words: str)
 
 
 def test_set_without_files_keeps_its_rules(org: Organization) -> None:
-    with refused("RY422", "needs a name, a level and its files"):
+    with refused("RY422", "A policy set needs a name, a level and its files"):
         org.owner.call("attach_policy", p_org=org.id, p_path="", p_spec={"name": "base", "level": "advisory"})
     made = attach(org, "", "base", source="policies@8c41f2e")
     spec = {"name": "base", "level": "advisory"}

@@ -33,13 +33,14 @@ def stopped_sweep(world: World, part: str, at: str) -> Iterator[Callable[[], int
     The function that it calls then is given a gate which only the sweeping connection waits at.
     """
     name, arguments = at.split(":")
+    given = ", ".join(f"${number}" for number, _ in enumerate(arguments.split(", "), 1))
     owner = world.owner.connection
     owner.execute(f"alter function private.{name}({arguments}) rename to {name}_as_it_is")  # type: ignore[arg-type]
     returns = world.owner.one("select prorettype::regtype::text from pg_proc where proname = %s", f"{name}_as_it_is")
     owner.execute(
-        f"create function private.{name}(p_what {arguments}) returns {returns} language plpgsql set search_path = '' as $$ begin"  # type: ignore[arg-type]
+        f"create function private.{name}({arguments}) returns {returns} language plpgsql set search_path = '' as $$ begin"  # type: ignore[arg-type]
         f" if current_setting('test.stops', true) = 'on' then perform pg_advisory_xact_lock({GATE}); end if;"
-        f" {'perform' if returns == 'void' else 'return'} private.{name}_as_it_is(p_what); end $$"
+        f" {'perform' if returns == 'void' else 'return'} private.{name}_as_it_is({given}); end $$"
     )
     with (
         psycopg.connect(world.database.url) as gate,
@@ -70,7 +71,7 @@ def test_a_job_whose_pause_ended_stays_waiting_if_an_urgent_one_has_its_place(
     world.sweep()
     world.owner.connection.execute("update private.live_jobs set not_before_at = now() - interval '1 s' / job_id")
     first, second = world.owner.rows("select job_id from private.live_jobs order by not_before_at")
-    with stopped_sweep(world, "sweep_backoff", "wake_lane:integer") as go_on:
+    with stopped_sweep(world, "sweep_backoff", "wake_lane:integer, integer") as go_on:
         urgent = org.enqueue("a/two", priority=1)
         assert go_on() == 1
     stages = dict(world.owner.rows("select job_id, stage::text from private.live_jobs"))

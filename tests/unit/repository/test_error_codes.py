@@ -12,7 +12,10 @@ from worker.exit_codes import EXPLANATIONS as RUNNER_ENDS
 
 PAGE = (PROJECT / "docs" / "reference" / "errors.md").read_text()
 # Codes that the code does not spell out at the place where it raises them.
-COMPOSED = {NO_RIGHTS, *(f"runner_{cause}" for cause in StopCause if cause is not StopCause.CANCELLED)}
+COMPOSED = {
+    NO_RIGHTS,
+    *(f"runner_{cause}" for cause in StopCause if cause not in (StopCause.CANCELLED, StopCause.TIME)),
+}
 
 
 def texts(folder: str, pattern: str) -> Iterator[str]:

@@ -43,6 +43,7 @@ PAGE: dict[str, Any] = {
     "variables": [],
     "state": {"serial": 4, "versions": []},
     "kept": None,
+    "record": None,
     "why": None,
     "target": None,
     "instance": None,

@@ -203,7 +203,6 @@ def main() -> None:
         Path(folder).chmod(0o755)
         limits = {
             "RUNYARD_REALTIME_ALLOW_PUBLIC": "true",
-            "RUNYARD_REALTIME_MAX_MESSAGES_PER_SECOND": "100000",
             "RUNYARD_PG_FSYNC": "true",
         }
         with start_stack(Path(folder), "--no-dashboard", "--no-demo", **limits) as stack:

@@ -16,13 +16,6 @@ DRAIN_SECONDS = 5.0
 UNREAD = (408, 413)
 JSON = "application/json; charset=utf-8"
 RawHeaders = list[tuple[bytes, bytes]]
-CROSS_ORIGIN: RawHeaders = [
-    (b"access-control-allow-origin", b"*"),
-    (
-        b"access-control-expose-headers",
-        b"Content-Encoding, Content-Range, Content-Type, Location, Range-Unit, X-Total-Count, X-Supabase-Api-Version",
-    ),
-]
 
 
 class BodyTooLarge(Exception):
@@ -91,7 +84,6 @@ async def drain(receive: Receive) -> None:
 async def answer(send: Send, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
     """Send one complete response."""
     raw: RawHeaders = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
-    raw += CROSS_ORIGIN
     if status in UNREAD:
         raw.append((b"connection", b"close"))
     if status != 204:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stack.asgi import BehindProxy
 from stack.auth.access import Access
@@ -29,7 +29,6 @@ from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Store
 from stack.auth.tokens import KeyRing
-from stack.cors import Cors
 from stack.project_config import ProjectConfig, read_project
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
@@ -108,7 +107,13 @@ def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | No
         Route("/.well-known/terraform.json", at_root),
         Mount("/api/v2", app=at_root),
     ]
-    app = Cors(Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _not_found}), rest)
+    others = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _not_found})
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        """REST receives far more requests than anything else: it bypasses the routing."""
+        is_rest = scope["type"] == "http" and scope["path"].startswith("/rest/v1/")
+        await (rest if is_rest else others)(scope, receive, send)
+
     return BehindProxy(app, settings.address_header) if settings.address_header else app
 
 

@@ -37,7 +37,6 @@ class Facts:
     backend: str = ""
     place: str = ""
     required_version: str = ""
-    has_provider: bool = False
     has_encryption: bool = False
     sources: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
@@ -54,7 +53,6 @@ def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) ->
     return Facts(
         *_backend(folder, found),
         required_version=", ".join(versions),
-        has_provider=any(block.kind == "provider" for block in blocks),
         has_encryption=any(inner.kind == "encryption" for each in settings for inner in each.blocks),
         sources=tuple(block.texts.get("source", "") for block in blocks if block.kind == "module"),
         workspaces=_workspaces(folder, settings),

@@ -52,7 +52,6 @@ class Skew:
     """The difference between this machine's clock and the server's, from the time in the server's answers."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self.reported: int | None = None
 
     def note(self, server_time: str | None, asked_at: datetime, answered_at: datetime) -> None:

@@ -13,7 +13,6 @@ class WorkerError(Exception):
     """An error that the runner raises on purpose; the message is meant for a person."""
 
     def __init__(self, message: str, *, code: str = "", hint: str = "", detail: Any = None) -> None:
-        """Keep the server's code, hint and detail beside the message."""
         super().__init__(message)
         self.message = message
         self.code = code

@@ -53,7 +53,6 @@ class Executor:
     """One process, one attempt."""
 
     def __init__(self, settings: Settings, known: KnownSecrets, clock: Clock) -> None:
-        """Take the credential out of the settings."""
         executor = settings.executor
         assert executor.job_id is not None
         assert executor.attempt is not None

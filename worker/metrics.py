@@ -12,7 +12,6 @@ class Metrics:
     """Counts what an operator wants to see; a registry of its own, nothing global."""
 
     def __init__(self) -> None:
-        """Make the meters."""
         self.registry = CollectorRegistry()
         info = Gauge("runyard_runner_info", "Version of the runner.", ["version"], registry=self.registry)
         info.labels(__version__).set(1)

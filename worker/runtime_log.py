@@ -19,7 +19,6 @@ class CategoryFilter:
     """Drops what is below the level of its category: the longest prefix wins."""
 
     def __init__(self, levels: Mapping[str, LogLevelName]) -> None:
-        """Take `Logging.LogLevel`."""
         self._levels = dict(levels)
 
     def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -34,7 +33,6 @@ class SecretMask:
     """Masks secrets in what operators read, too."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
-        """Take what knows the runner's own secrets."""
         self._redact = redact
 
     def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -54,7 +52,6 @@ class RecentLog:
     _APART = frozenset({"event", "level", "timestamp", "category", "id", "exception"})
 
     def __init__(self) -> None:
-        """Start empty."""
         self._lines: deque[dict[str, str]] = deque(maxlen=self.LINES)
 
     def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

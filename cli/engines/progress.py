@@ -53,7 +53,6 @@ class Reporter:
     """Writes each new percent to the file and hands it to anyone who watches."""
 
     def __init__(self, engine: Engine, watch: Report | None = None) -> None:
-        """Start at nothing."""
         self.engine = engine
         self.watch = watch
         self.last: tuple[int, str] | None = None

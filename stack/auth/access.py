@@ -3,9 +3,8 @@
 import hmac
 from collections.abc import Mapping
 
-from stack.auth.tokens import ApiCaller, KeyRing, TokenError, identity_of
+from stack.auth.tokens import ApiCaller, KeyRing, identity_of
 
-KEY_PREFIXES = ("sb_publishable_", "sb_secret_")
 # Supabase's name for the address that a server asks on behalf of, and ours for what the dashboard shows with it.
 FORWARDED_FOR, FORWARDING_KEY = "sb-forwarded-for", "x-runyard-forwarding-key"
 LONGEST_ADDRESS = 64
@@ -31,7 +30,7 @@ class Access:
         self._service = identity_of({"role": "service_role"})
 
     def key_identity(self, apikey: str | None) -> ApiCaller:
-        """The identity of a key alone; legacy keys are tokens of `anon` or `service_role`."""
+        """The identity of a key alone."""
         if not apikey:
             raise NoKey
         raw = apikey.encode("utf-8", "replace")
@@ -39,15 +38,7 @@ class Access:
             return self.anonymous
         if hmac.compare_digest(raw, self._secret):
             return self._service
-        if apikey.startswith(KEY_PREFIXES):
-            raise WrongKey
-        try:
-            identity = self.ring.verify(apikey)
-        except TokenError as error:
-            raise WrongKey from error
-        if identity.role not in ("anon", "service_role"):
-            raise WrongKey
-        return identity
+        raise WrongKey
 
     def forwarded_for(self, headers: Mapping[str, str]) -> str:
         """The client for which a server of ours asks: the functions show the secret key, the dashboard its own; others are not trusted."""

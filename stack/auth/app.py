@@ -87,7 +87,7 @@ class AuthApp:
             return await self._opened[path](
                 Request(method, path, query, headers, body, self._access.anonymous, "", client)
             )
-        apikey = headers.get("apikey") or query.get("apikey", "")
+        apikey = headers.get("apikey", "")
         key = self._access.key_identity(apikey)
         return await self._dispatch(Request(method, path, query, headers, body, key, apikey, client))
 

@@ -1,4 +1,4 @@
-"""Signing and checking JSON web tokens: ES256 with our own key, HS256 for legacy keys."""
+"""Signing and checking JSON web tokens: ES256 with our own key."""
 
 import base64
 import binascii
@@ -6,20 +6,19 @@ import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import orjson
 from joserfc import jws
 from joserfc.errors import BadSignatureError, JoseError
-from joserfc.jwk import ECKey, OctKey
+from joserfc.jwk import ECKey
 
 SKEW_SECONDS = 30
 CACHE_LIMIT = 4096
 LONGEST_TOKEN = 16_384
 AUDIENCE = "authenticated"
-LEGACY_ISSUER = "supabase"
 
 
 class Fault(StrEnum):
@@ -49,30 +48,30 @@ class TokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiCaller:
-    """The caller of the API: a database role and the claims it came with."""
+    """The caller of the API: a database role and the claims it came with; two with equal claims see the same rows."""
 
     role: str
-    claims: dict[str, Any]
+    claims: dict[str, Any] = field(compare=False)
     claims_json: bytes
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nobody signed in."""
+        """Whether nobody signed in: the publishable key, or a token of its role."""
         return self.role == "anon"
+
+    @property
+    def session(self) -> str | None:
+        """The session at Auth that a token belongs to. A personal token names itself there: the database checks its own row."""
+        if "personal_token" in self.claims or "session_id" not in self.claims:
+            return None
+        return str(self.claims["session_id"])
 
 
 def identity_of(claims: dict[str, Any]) -> ApiCaller:
     """An identity from claims; without a role claim it is nobody's."""
     role = claims.get("role", "anon")
     text = role if isinstance(role, str) else orjson.dumps(role).decode()
-    return ApiCaller(text, claims, orjson.dumps({**claims, "role": text}))
-
-
-def session_of(claims: dict[str, Any]) -> str | None:
-    """The session at Auth that a token belongs to. A personal token names itself there: the database checks its own row."""
-    if "personal_token" in claims or "session_id" not in claims:
-        return None
-    return str(claims["session_id"])
+    return ApiCaller(text, claims, orjson.dumps({**claims, "role": text}, option=orjson.OPT_SORT_KEYS))
 
 
 class KeyRing:
@@ -84,7 +83,6 @@ class KeyRing:
         self._signing = ECKey.import_key({k: v for k, v in signing_jwk.items() if k != "key_ops"})
         self._kid: str = signing_jwk["kid"]
         self.secret = jwt_secret
-        self._secret = OctKey.import_key(jwt_secret)
         self._issuer = issuer
         self._now = now
         self._believed: OrderedDict[str, ApiCaller] = OrderedDict()
@@ -121,9 +119,9 @@ class KeyRing:
             raise TokenError(f"Expected 3 parts in JWT; got {len(parts)}")
         if len(token) > LONGEST_TOKEN:
             raise TokenError("JWT is too long")
-        key = self._key_for(parts[0])
+        self._check_header(parts[0])
         try:
-            payload = jws.deserialize_compact(token, key, algorithms=["ES256", "HS256"]).payload
+            payload = jws.deserialize_compact(token, self._signing, algorithms=["ES256"]).payload
         except (JoseError, ValueError) as error:
             message = "No suitable key was found to decode the JWT"
             fault = Fault.SIGNATURE if isinstance(error, BadSignatureError) else Fault.FORM
@@ -136,30 +134,26 @@ class KeyRing:
             raise TokenError("Parsing claims failed", fault=Fault.CLAIMS)
         return claims
 
-    def _key_for(self, encoded_header: str) -> ECKey | OctKey:
-        """The key by algorithm, never by what the key id claims to be: no key serves two algorithms."""
+    def _check_header(self, encoded_header: str) -> None:
+        """Refuse another algorithm or key than our own."""
         try:
             header = orjson.loads(base64.urlsafe_b64decode(encoded_header + "=" * (-len(encoded_header) % 4)))
             algorithm, kid = header.get("alg"), header.get("kid")
         except (ValueError, binascii.Error, AttributeError) as error:
             raise TokenError("JWT cryptographic operation failed") from error
-        if algorithm == "ES256" and kid in (None, self._kid):
-            return self._signing
-        if algorithm == "HS256":
-            return self._secret
-        if algorithm == "ES256":
+        if algorithm != "ES256":
+            details = f"JWT is signed with {algorithm!r}"[:120]
+            raise TokenError("Wrong or unsupported encoding algorithm", details, fault=Fault.KEY, kid=kid)
+        if kid not in (None, self._kid):
             raise TokenError("No suitable key was found to decode the JWT", fault=Fault.KEY, kid=kid)
-        details = f"JWT is signed with {algorithm!r}"[:120]
-        raise TokenError("Wrong or unsupported encoding algorithm", details, fault=Fault.KEY, kid=kid)
 
     def check_origin(self, claims: dict[str, Any]) -> None:
-        """Refuse claims of another issuer or for another audience. Legacy keys of `anon` and `service_role` have neither."""
-        is_key = claims.get("role") in ("anon", "service_role")
-        if claims.get("iss") != self._issuer and not (is_key and claims.get("iss") == LEGACY_ISSUER):
+        """Refuse claims of another issuer or for another audience."""
+        if claims.get("iss") != self._issuer:
             raise TokenError("JWT has another issuer", fault=Fault.CLAIMS)
         audience = claims.get("aud")
         found = audience if isinstance(audience, list) else [audience]
-        if AUDIENCE not in found and not (is_key and audience is None):
+        if AUDIENCE not in found:
             raise TokenError("JWT not in audience", fault=Fault.CLAIMS)
 
     def _check_times(self, claims: dict[str, Any]) -> None:

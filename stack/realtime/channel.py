@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import psycopg
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.errors import (
     NO_DATABASE,
     SESSION_ENDED,
@@ -25,7 +26,6 @@ from stack.realtime.joins import binding_id
 from stack.realtime.policies import Asker
 from stack.realtime.rooms import Room
 from stack.realtime.subscriptions import accept_all
-from stack.realtime.tokens import RealtimeCaller
 
 log = logging.getLogger("stack.realtime")
 
@@ -117,18 +117,9 @@ class Channel:
         self.stop()
         self.push_close()
 
-    def deliver_broadcast(self, frame: str) -> None:
-        """A broadcast; a project over its rate loses the channel, as hosted does."""
-        self.hub.messages.add()
-        if self.hub.messages.is_exceeded:
-            self.shut_down("Too many messages per second")
-        else:
-            self.line.send(frame)
-
-    def deliver_change(self, frame: str) -> None:
-        """A row change; over the rate it is dropped without a word, as hosted does."""
-        if not self.is_closed and not self.hub.messages.is_exceeded:
-            self.hub.messages.add()
+    def deliver(self, frame: str) -> None:
+        """Send a broadcast or a changed row."""
+        if not self.is_closed:
             self.line.send(frame)
 
     def watch_token(self) -> None:
@@ -137,7 +128,7 @@ class Channel:
             self._expiry.cancel()
         # Not all at once: after a restart every channel was joined in the same moment.
         check = self.hub.settings.token_check_seconds * random.uniform(0.5, 1)
-        wait = min(self.identity.expires_at - time.time(), check)
+        wait = min(self.identity.claims["exp"] - time.time(), check)
         self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
 
     def _confirm_soon(self) -> None:
@@ -230,7 +221,7 @@ class Channel:
         self.watch_token()
         self.subscribe_soon(is_refresh=True)
 
-    async def _become(self, token: str, identity: RealtimeCaller) -> None:
+    async def _become(self, token: str, identity: ApiCaller) -> None:
         if not await self.hub.database.may_become(identity.role):
             raise ChannelEnded(f'Role "{identity.role}" is not allowed')
         if not await self.hub.authorizer.has_session(identity):

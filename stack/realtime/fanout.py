@@ -1,19 +1,17 @@
 """From a batch of row changes to the frames that subscribers get."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import orjson
 from psycopg import AsyncConnection
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import ReplicationCatalog, RoleView
-from stack.realtime.conditions import Condition, Question, ask_database
 from stack.realtime.frames import encode
 from stack.realtime.rls import Key, Seen, visible_rows
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
-from stack.realtime.tokens import RealtimeCaller
 from stack.realtime.visibility import VisibilityGate
 
 Candidates = list[tuple[Change, list[Subscription]]]
@@ -34,7 +32,10 @@ class ChangeFanout:
 
     async def deliver(self, changes: list[Change]) -> None:
         """Send a batch in its order to anyone who may see it."""
-        candidates = await self._filtered(changes)
+        candidates = [
+            (change, [item for item in self._subscriptions.interested(*_address(change)) if item.wants(change)])
+            for change in changes
+        ]
         views = await self._views(candidates)
         xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
@@ -46,18 +47,6 @@ class ChangeFanout:
             allowed = [item for item in subscriptions if self._may_see(change, item, views, seen)]
             self._send(change, allowed, views)
 
-    async def _filtered(self, changes: list[Change]) -> Candidates:
-        wanted = [
-            (change, [item for item in self._interested(change) if item.wants(*_address(change), change.type)])
-            for change in changes
-        ]
-        questions = [question for change, items in wanted for item in items for question in _open(change, item)]
-        answers = await ask_database(self._connection, questions)
-        return [(change, [item for item in items if _passes(change, item, answers)]) for change, items in wanted]
-
-    def _interested(self, change: Change) -> list[Subscription]:
-        return self._subscriptions.interested(*_address(change))
-
     async def _views(self, candidates: Candidates) -> dict[tuple[int, str], RoleView]:
         views = {}
         for change, subscriptions in candidates:
@@ -68,7 +57,7 @@ class ChangeFanout:
     async def _seen(self, candidates: Candidates, views: dict[tuple[int, str], RoleView]) -> dict[int, Seen]:
         """Ask once per table about all changed rows and all viewers that its policies concern."""
         keys: dict[int, dict[Key, None]] = defaultdict(dict)
-        viewers: dict[int, dict[RealtimeCaller, None]] = defaultdict(dict)
+        viewers: dict[int, dict[ApiCaller, None]] = defaultdict(dict)
         tables = {}
         for change, subscriptions in candidates:
             if change.key is None or not _is_guarded(change):
@@ -101,28 +90,21 @@ class ChangeFanout:
         return (item.identity, change.key) in seen.get(change.table.oid, ())
 
     def _send(self, change: Change, allowed: list[Subscription], views: dict[tuple[int, str], RoleView]) -> None:
-        data: dict[tuple[str, tuple[str, ...] | None], bytes] = {}
+        """One message for each member carries all of its matching ids."""
+        groups: dict[Member, list[Subscription]] = defaultdict(list)
+        for item in allowed:
+            groups[item.member].append(item)
+        data: dict[str, bytes] = {}
         frames: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        for member, select, items in _by_message(allowed):
+        for member, items in groups.items():
             role = items[0].identity.role  # the member may have got a newer token since it subscribed
-            if (role, select) not in data:
-                data[role, select] = render(change, views[change.table.oid, role], select, self._max_record_bytes)
+            if role not in data:
+                data[role] = render(change, views[change.table.oid, role], self._max_record_bytes)
             ids = tuple(dict.fromkeys(item.id for item in items))
-            key = (member.topic, ids, data[role, select])
+            key = (member.topic, ids, data[role])
             if key not in frames:
-                frames[key] = _encode(member, ids, data[role, select])
-            member.deliver_change(frames[key])
-
-
-def _by_message(
-    allowed: list[Subscription],
-) -> Iterable[tuple[Member, tuple[str, ...] | None, list[Subscription]]]:
-    """One message per member and column selection carries all of its matching ids."""
-    groups: dict[tuple[Member, tuple[str, ...] | None], list[Subscription]] = defaultdict(list)
-    for item in allowed:
-        groups[item.member, item.binding.select].append(item)
-    for (member, select), items in groups.items():
-        yield member, select, items
+                frames[key] = _encode(member, ids, data[role])
+            member.deliver(frames[key])
 
 
 def _encode(member: Member, ids: tuple[int, ...], data: bytes) -> str:
@@ -137,26 +119,3 @@ def _address(change: Change) -> tuple[str, str]:
 def _is_guarded(change: Change) -> bool:
     """Row-level security can be checked for a row that exists."""
     return change.table.has_rls and change.type != "DELETE"
-
-
-def _conditions(change: Change, item: Subscription) -> tuple[Condition, ...]:
-    return item.conditions.get(_address(change), ())
-
-
-def _open(change: Change, item: Subscription) -> Iterable[Question]:
-    """The comparisons of one subscription that PostgreSQL has to make."""
-    for condition in _conditions(change, item):
-        text = change.row.get(condition.column)
-        if text is not None and condition.decide(text) is None:
-            yield condition, text
-
-
-def _passes(change: Change, item: Subscription, answers: dict[Question, bool]) -> bool:
-    return all(_holds(change.row.get(condition.column), condition, answers) for condition in _conditions(change, item))
-
-
-def _holds(text: str | None, condition: Condition, answers: dict[Question, bool]) -> bool:
-    if text is None:  # absent or null: never equal, never unequal
-        return False
-    answer = condition.decide(text)
-    return answers[condition, text] if answer is None else answer

@@ -3,22 +3,23 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from stack.auth.limits import Limiter
+from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed
-from stack.realtime.limits import RateCounter
 from stack.realtime.messages import StoredMessage
 from stack.realtime.policies import Authorizer
 from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
-from stack.realtime.tokens import RealtimeCaller, TokenVerifier
+from stack.realtime.tokens import TokenVerifier
 
 
 class Subscriber(Protocol):
     """A channel, as the hub knows it."""
 
-    identity: RealtimeCaller
+    identity: ApiCaller
 
     def shut_down(self, message: str) -> None:
         """Send the reason, and close."""
@@ -46,9 +47,7 @@ class RealtimeHub:
         self.authorizer = Authorizer(self.database)
         self.rooms = Rooms()
         self.subscriptions = Subscriptions()
-        window = settings.rate_window_seconds
-        self.messages = RateCounter(settings.max_messages_per_second, window)
-        self.joins = RateCounter(settings.max_joins_per_second, window)
+        self.joins = Limiter(settings.max_joins_per_minute, 60)
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()
@@ -59,7 +58,7 @@ class RealtimeHub:
 
     async def close_ended(self) -> None:
         """Close the channels of sessions that Auth has ended, by one query for all of them."""
-        sessions = {channel: channel.identity.session_id for channel in self.channels}
+        sessions = {channel: channel.identity.session for channel in self.channels}
         ended = await self.authorizer.ended_sessions({session for session in sessions.values() if session is not None})
         for channel, session in sessions.items():
             if session in ended:

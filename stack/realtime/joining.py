@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.errors import NO_DATABASE, SESSION_ENDED, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.policies import Asker
-from stack.realtime.tokens import RealtimeCaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Joined:
 
     request: JoinRequest
     token: str
-    identity: RealtimeCaller
+    identity: ApiCaller
 
 
 async def join(hub: RealtimeHub, knock: Knock) -> Joined:
@@ -59,14 +59,14 @@ def _check_limits(hub: RealtimeHub, knock: Knock) -> None:
     settings = hub.settings
     if not knock.is_user and len(hub.users) >= settings.max_connections:
         raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
-    if hub.joins.is_exceeded:
+    if hub.joins.left("") < 1:
         raise JoinRefused("ClientJoinRateLimitReached", "Too many joins per second", ends_socket=True)
-    hub.joins.add()
+    hub.joins.spend("")
     if knock.channels >= settings.max_channels_per_socket:
         raise JoinRefused("ChannelRateLimitReached", "Too many channels")
 
 
-def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str, RealtimeCaller]:
+def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str, ApiCaller]:
     """The join's own token, unless it is an API key: those speak through the connection's."""
     token = request.token
     if token is None or token.startswith("sb_"):
@@ -77,14 +77,14 @@ def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str
         raise JoinRefused(error.code, error.message) from error
 
 
-def _check_private(request: JoinRequest, identity: RealtimeCaller) -> None:
+def _check_private(request: JoinRequest, identity: ApiCaller) -> None:
     if not request.is_private:
         raise JoinRefused("PrivateOnly", "This project only allows private channels")
     if identity.is_anonymous:
         raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
 
 
-async def _check_role(hub: RealtimeHub, identity: RealtimeCaller) -> None:
+async def _check_role(hub: RealtimeHub, identity: ApiCaller) -> None:
     """PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import JoinRefused
 from stack.realtime.queries import QUERIES
-from stack.realtime.tokens import RealtimeCaller
 
 log = logging.getLogger("stack.realtime")
 
@@ -24,7 +24,7 @@ NO_PARTITION = "Realtime was unable to find the expected messages partition"
 class Asker:
     """A user whose rights on a topic are queried; `headers` is JSON, as policies read it."""
 
-    identity: RealtimeCaller
+    identity: ApiCaller
     topic: str
     headers: str
 
@@ -34,7 +34,7 @@ class Asker:
         return {
             "role": self.identity.role,
             "topic": self.topic,
-            "claims": self.identity.claims_json,
+            "claims": self.identity.claims_json.decode(),
             "sub": str(self.identity.claims.get("sub") or ""),
             "headers": self.headers,
         }
@@ -60,23 +60,33 @@ class Authorizer:
             _explain(error)
             return False
 
-    async def ended_sessions(self, ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    async def ended_sessions(self, sessions: Collection[str]) -> set[str]:
         """Return those of these sessions that Auth no longer has."""
-        if not ids:
+        if not sessions:
             return set()
+        ids = {session: _uuid(session) for session in sessions}
         async with self._database.connection() as connection:
-            found = await connection.execute(QUERIES["ended_sessions"], {"ids": list(ids)})
-            return {session for (session,) in await found.fetchall()}
+            found = await connection.execute(QUERIES["ended_sessions"], {"ids": list(ids.values())})
+            ended = {session for (session,) in await found.fetchall()}
+        return {session for session, key in ids.items() if key in ended}
 
-    async def has_session(self, identity: RealtimeCaller) -> bool:
+    async def has_session(self, identity: ApiCaller) -> bool:
         """Whether Auth still has the session that a person's token was made for; other tokens name none."""
-        session = identity.session_id
+        session = identity.session
         return session is None or not await self.ended_sessions([session])
 
     @asynccontextmanager
     async def _rolled_back(self) -> AsyncIterator[AsyncConnection]:
         async with self._database.connection() as connection, connection.transaction(force_rollback=True):
             yield connection
+
+
+def _uuid(text: str) -> uuid.UUID:
+    """An id; what is none is nobody's session."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return uuid.UUID(int=0)
 
 
 def _explain(error: psycopg.Error) -> None:

@@ -8,15 +8,15 @@ import orjson
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import Table
 from stack.realtime.queries import QUERIES
-from stack.realtime.tokens import RealtimeCaller
 
 ALONE_TIMEOUT_MS = 1000
 NO_SNAPSHOT = "0:0:"
 
 Key = tuple[str, ...]
-Seen = set[tuple[RealtimeCaller, Key]]
+Seen = set[tuple[ApiCaller, Key]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Answer:
 
 
 async def visible_rows(
-    connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
+    connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[ApiCaller]
 ) -> Answer:
     """Pairs of viewer and key that the table's policies let through now."""
     viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is valid for one role at a time
@@ -39,15 +39,13 @@ async def visible_rows(
         return await _ask_one_by_one(connection, query, keys, viewers)
 
 
-async def _ask(
-    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
-) -> Answer:
+async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[ApiCaller]) -> Answer:
     parameters = {
         "plan_name": f"visible_{sha256(query.encode()).hexdigest()[:32]}",
         "query": query,
         "keys": orjson.dumps(keys).decode(),
         "roles": [viewer.role for viewer in viewers],
-        "claims": [viewer.claims_json for viewer in viewers],
+        "claims": [viewer.claims_json.decode() for viewer in viewers],
     }
     cursor = await connection.execute(QUERIES["visible_rows"], parameters, prepare=True)
     rows = await cursor.fetchall()
@@ -56,7 +54,7 @@ async def _ask(
 
 
 async def _ask_one_by_one(
-    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
+    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[ApiCaller]
 ) -> Answer:
     """One viewer's slow policy ran into the timeout: find out whose, and let the others have their rows."""
     answers = [Answer(set(), NO_SNAPSHOT)]

@@ -25,11 +25,8 @@ class Member(Protocol):
     def topic(self) -> str:
         """Its client's name for the room."""
 
-    def deliver_broadcast(self, frame: str) -> None:
-        """Send a broadcast."""
-
-    def deliver_change(self, frame: str) -> None:
-        """Send a changed row."""
+    def deliver(self, frame: str) -> None:
+        """Send a broadcast or a changed row."""
 
 
 class Rooms:
@@ -54,4 +51,4 @@ class Rooms:
         members = list(self._members.get(room, ()))  # a copy, as sending may make a member leave
         frame = encode(members[0].topic, "broadcast", content) if members else ""
         for member in members:
-            member.deliver_broadcast(frame)
+            member.deliver(frame)

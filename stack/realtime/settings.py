@@ -15,10 +15,8 @@ class RealtimeSettings(BaseSettings):
     max_frame_bytes: int = Field(default=5_000_000, description="Largest frame a client may send")
     max_connections: int = Field(default=10_000, description="Sockets with a joined channel at once")
     max_channels_per_socket: int = Field(default=100, description="Channels on one socket")
-    max_joins_per_second: float = Field(default=2_500, description="Joins a second, averaged over a minute")
-    max_messages_per_second: float = Field(default=2_500, description="Messages sent, averaged over a minute")
+    max_joins_per_minute: int = Field(default=150_000, description="Joins in a minute")
     max_record_bytes: int = Field(default=1_048_576, description="A larger change is sent without its big values")
-    rate_window_seconds: float = Field(default=60, description="Over how long rates are averaged")
 
     connect_error_seconds: float = Field(default=2, description="Wait before a handshake is refused")
     channel_error_seconds: float = Field(default=5, description="Wait before a join is refused")

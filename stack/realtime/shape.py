@@ -67,13 +67,13 @@ def _fill_unsent(relation: Relation, row: Row | None, new: Values, old: Values) 
             new[item.name] = old[item.name]
 
 
-def render(change: Change, view: RoleView, select: tuple[str, ...] | None, max_bytes: int) -> bytes:
+def render(change: Change, view: RoleView, max_bytes: int) -> bytes:
     """The `data` object for one role, as JSON."""
     table = change.table
     if not table.keys and change.type != "DELETE":
         return _render_error(change, NO_PRIMARY_KEY)
     is_oversize = _size(change) > max_bytes
-    names = [name for name in table.columns if name in view.columns and _is_selected(table, name, select)]
+    names = [name for name in table.columns if name in view.columns]
     fields: dict[str, object] = {
         "schema": table.schema,
         "table": table.name,
@@ -87,10 +87,6 @@ def render(change: Change, view: RoleView, select: tuple[str, ...] | None, max_b
     if change.type != "INSERT":
         fields["old_record"] = _fragment(change, _old_names(change, names), is_oversize, is_new=False)
     return orjson.dumps(fields)
-
-
-def _is_selected(table: Table, name: str, select: tuple[str, ...] | None) -> bool:
-    return select is None or name in select or table.columns[name].is_key
 
 
 def _old_names(change: Change, names: list[str]) -> list[str]:

@@ -1,41 +1,44 @@
 """The live postgres_changes subscriptions, and what must hold before one is accepted."""
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
-from stack.realtime.bindings import Binding, parse_binding
-from stack.realtime.catalog import read_table, read_view
-from stack.realtime.conditions import Condition, compile_condition
+from stack.auth.tokens import ApiCaller
+from stack.realtime.bindings import ANY, Binding, parse_binding
+from stack.realtime.catalog import Column, read_table, read_view
 from stack.realtime.errors import BindingRefused
 from stack.realtime.joins import binding_id
 from stack.realtime.queries import QUERIES
 from stack.realtime.rooms import Member
-from stack.realtime.tokens import RealtimeCaller
+from stack.realtime.shape import Change
 
 MAX_BINDINGS = 100
+# Types whose values are equal exactly where their canonical texts are.
+EQUAL_AS_TEXT = frozenset(
+    {"int2", "int4", "int8", "oid", "uuid", "bool", "text", "varchar", "date", "timestamp", "timestamptz"}
+)
 PublishedTables = tuple[tuple[str, str, int], ...]
 
 
 @dataclass(eq=False, slots=True)
 class Subscription:
-    """One accepted binding of a member; `conditions` are by table, as wildcards cover several."""
+    """One accepted binding of a member; `value` is the filter's in canonical form."""
 
     member: Member
     id: int
     binding: Binding
-    identity: RealtimeCaller
-    conditions: dict[tuple[str, str], tuple[Condition, ...]] = field(default_factory=dict)
+    identity: ApiCaller
+    value: str | None = None
 
-    def wants(self, schema: str, table: str, event: str) -> bool:
-        """Whether the table and the event are meant, filters aside."""
-        if self.binding.event not in ("*", event) or not self.binding.covers(schema, table):
+    def wants(self, change: Change) -> bool:
+        """Whether the event is meant and the row passes the filter; a value that is absent or null passes none."""
+        if self.binding.event not in (ANY, change.type):
             return False
-        return not self.binding.filters or (schema, table) in self.conditions
+        return self.binding.filter is None or change.row.get(self.binding.filter[0]) == self.value
 
 
 class Subscriptions:
@@ -65,12 +68,9 @@ class Subscriptions:
         """Subscriptions that mean a table, whatever the event; remembered until one comes or goes."""
         key = (schema, table)
         if key not in self._by_table:
-            self._by_table[key] = [item for item in self._all() if item.binding.covers(schema, table)]
+            every = (item for items in self._by_channel.values() for item in items)
+            self._by_table[key] = [item for item in every if (item.binding.schema, item.binding.table) == key]
         return self._by_table[key]
-
-    def _all(self) -> Iterator[Subscription]:
-        for subscriptions in self._by_channel.values():
-            yield from subscriptions
 
 
 async def published_tables(connection: AsyncConnection) -> PublishedTables:
@@ -80,63 +80,56 @@ async def published_tables(connection: AsyncConnection) -> PublishedTables:
 
 
 async def accept_all(
-    connection: AsyncConnection, member: Member, identity: RealtimeCaller, wanted: Sequence[dict[str, Any]]
+    connection: AsyncConnection, member: Member, identity: ApiCaller, wanted: Sequence[dict[str, Any]]
 ) -> list[Subscription]:
     """Check a member's bindings against the publication and the catalogue, as hosted does when it stores them."""
     if len(wanted) > MAX_BINDINGS:
         raise BindingRefused(f"Too many postgres_changes subscriptions on one member. Maximum {MAX_BINDINGS}")
-    published = await published_tables(connection)
-    return [
-        await _accept(connection, Subscription(member, binding_id(params), parse_binding(params), identity), published)
-        for params in wanted
-    ]
+    published = {(schema, name): oid for schema, name, oid in await published_tables(connection)}
+    accepted = []
+    for params in wanted:
+        subscription = Subscription(member, binding_id(params), parse_binding(params), identity)
+        await _accept(connection, subscription, published)
+        accepted.append(subscription)
+    return accepted
 
 
-async def _accept(connection: AsyncConnection, subscription: Subscription, published: PublishedTables) -> Subscription:
+async def _accept(
+    connection: AsyncConnection, subscription: Subscription, published: dict[tuple[str, str], int]
+) -> None:
     binding = subscription.binding
-    tables = [item for item in published if binding.covers(item[0], item[1])]
-    if not tables:
+    oid = published.get((binding.schema, binding.table))
+    if oid is None:
         raise BindingRefused(
             "Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given"
             f" connect parameters: [{binding.described()}]"
         )
+    if binding.filter is None:
+        return
     try:
-        for schema, name, oid in tables if binding.filters or binding.select else []:
-            subscription.conditions[schema, name] = await _conditions(connection, subscription, schema, name, oid)
+        subscription.value = await _canonical(connection, subscription, oid, *binding.filter)
     except psycopg.OperationalError:
         raise
-    except psycopg.Error as error:
-        raise _refused(binding, _as_hosted(error)) from error
-    except BindingRefused as error:
-        raise _refused(binding, f"ERROR P0001 (raise_exception) {error}") from error
-    return subscription
+    except (psycopg.Error, BindingRefused) as error:
+        detail = f"ERROR {error.sqlstate} {error}" if isinstance(error, psycopg.Error) and error.sqlstate else error
+        raise BindingRefused(
+            "Unable to subscribe to changes with given parameters. An exception happened so please check your connect"
+            f" parameters: [{binding.described()}]. Exception: {detail}"
+        ) from error
 
 
-async def _conditions(
-    connection: AsyncConnection, subscription: Subscription, schema: str, name: str, oid: int
-) -> tuple[Condition, ...]:
-    table = await read_table(connection, oid, schema, name)
+async def _canonical(
+    connection: AsyncConnection, subscription: Subscription, oid: int, column: str, value: str
+) -> str | None:
+    """Let PostgreSQL read a filter's value as the column's type; one that it refuses raises its error."""
+    table = await read_table(connection, oid, subscription.binding.schema, subscription.binding.table)
     view = await read_view(connection, oid, subscription.identity.role)
-    for column in subscription.binding.select or ():
-        if column not in view.columns:
-            raise BindingRefused(f"invalid column for select {column}")
-    conditions = []
-    for item in subscription.binding.filters:
-        if item.column not in view.columns:
-            raise BindingRefused(f"invalid column for filter {item.column}")
-        conditions.append(await compile_condition(connection, table.columns[item.column], item))
-    return tuple(conditions)
-
-
-def _refused(binding: Binding, detail: str) -> BindingRefused:
-    return BindingRefused(
-        "Unable to subscribe to changes with given parameters. An exception happened so please check your connect"
-        f" parameters: [{binding.described()}]. Exception: {detail}"
-    )
-
-
-def _as_hosted(error: psycopg.Error) -> str:
-    if error.sqlstate is None:  # refused by the driver, a NUL byte for instance
-        return str(error)
-    condition = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
-    return f"ERROR {error.sqlstate} ({condition}) {error.diag.message_primary}"
+    if column not in view.columns:
+        raise BindingRefused(f"invalid column for filter {column}")
+    found: Column = table.columns[column]
+    if found.base_type not in EQUAL_AS_TEXT and not found.is_enum:
+        raise BindingRefused(f"the embedded stack does not compare columns of type {found.type_name}")
+    query = sql.SQL("select (%s::text::{})::text").format(sql.SQL(found.sql_type))
+    row = await (await connection.execute(query, [value])).fetchone()
+    assert row is not None
+    return str(row[0])

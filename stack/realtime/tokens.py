@@ -2,47 +2,15 @@
 
 import math
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 import orjson
 
-from stack.auth.tokens import Fault, KeyRing, TokenError, session_of
+from stack.auth.tokens import ApiCaller, Fault, KeyRing, TokenError, identity_of
 from stack.realtime.errors import TokenRefused
 from stack.secrets import Secrets
-
-
-@dataclass(frozen=True, slots=True)
-class RealtimeCaller:
-    """Verified claims; two channels with equal claims see the same rows."""
-
-    role: str
-    claims: dict[str, Any] = field(compare=False)
-    claims_json: str
-
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether nobody signed in: the publishable key, or a token of its role."""
-        return self.role == "anon"
-
-    @property
-    def session_id(self) -> uuid.UUID | None:
-        """The session at Auth that a person's token belongs to; other tokens have none."""
-        session = session_of(self.claims)
-        return None if session is None else _uuid(session)
-
-    @property
-    def expires_at(self) -> float:
-        """Seconds since the epoch."""
-        return float(self.claims["exp"])
-
-
-def make_identity(claims: dict[str, Any]) -> RealtimeCaller:
-    """Freeze claims into an identity; the JSON text is what policies read."""
-    return RealtimeCaller(str(claims["role"]), claims, orjson.dumps(claims, option=orjson.OPT_SORT_KEYS).decode())
 
 
 class TokenVerifier:
@@ -61,17 +29,17 @@ class TokenVerifier:
         ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, issuer)
         return cls(secrets.publishable_key, secrets.secret_key, ring)
 
-    def identify(self, token: str) -> RealtimeCaller:
+    def identify(self, token: str) -> ApiCaller:
         """The identity of an API key or of a signed token."""
         role = self._api_keys.get(token)
         if role is not None:
-            return make_identity({"role": role, "iss": "supabase", "exp": 1 << 40})
+            return identity_of({"role": role, "iss": "supabase", "exp": 1 << 40})
         try:
             claims = self._ring.decode("".join(unquote(token).split()))
         except TokenError as error:
             raise _refused(error) from error
         self._check(claims)
-        return make_identity(claims)
+        return identity_of(claims)
 
     def _check(self, claims: dict[str, Any]) -> None:
         expires_at = claims.get("exp")
@@ -84,14 +52,6 @@ class TokenVerifier:
         late = self._clock() - expires_at
         if late >= 0:
             raise TokenRefused("InvalidJWTToken", f"Token has expired {int(late)} seconds ago")
-
-
-def _uuid(text: str) -> uuid.UUID:
-    """An id; what is none is nobody's session."""
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return uuid.UUID(int=0)
 
 
 def _is_time(value: Any) -> TypeGuard[float]:

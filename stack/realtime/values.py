@@ -3,8 +3,12 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
+from psycopg.adapt import Transformer
+from psycopg.postgres import types
+from psycopg.pq import Format
 
 Converter = Callable[[str], bytes]
 
@@ -12,6 +16,8 @@ NUMBERS = frozenset({"int2", "int4", "int8", "oid", "float4", "float8", "numeric
 DOCUMENTS = frozenset({"json", "jsonb"})
 NOT_JSON_NUMBER = frozenset({"NaN", "Infinity", "-Infinity"})
 OFFSET = re.compile(r"([+-]\d\d)(:\d\d)?$")
+# Reads the literal of any array: the elements are texts.
+READ_TEXTS = Transformer().get_loader(types["text"].array_oid, Format.TEXT).load
 
 
 def to_json(text: str) -> bytes:
@@ -66,43 +72,15 @@ def converter(type_name: str, element_type: str | None) -> Converter:
 
 def array_to_json(text: str, element: Converter) -> bytes:
     """An array literal as a JSON array, of any depth."""
-    start = text.index("{")  # after bounds such as [0:1]=
-    result, _ = _read_array(text, start + 1, element)
-    return result
+    return _list_to_json(READ_TEXTS(text.encode()), element)
 
 
-def _read_array(text: str, position: int, element: Converter) -> tuple[bytes, int]:
-    items: list[bytes] = []
-    while text[position] != "}":
-        if text[position] == ",":
-            position += 1
-            continue
-        item, position = _read_item(text, position, element)
-        items.append(item)
-    return b"[" + b",".join(items) + b"]", position + 1
-
-
-def _read_item(text: str, position: int, element: Converter) -> tuple[bytes, int]:
-    if text[position] == "{":
-        return _read_array(text, position + 1, element)
-    if text[position] == '"':
-        value, position = _read_quoted(text, position + 1)
-        return element(value), position
-    end = position
-    while text[end] not in ",}":
-        end += 1
-    word = text[position:end]
-    return (b"null" if word == "NULL" else element(word)), end
-
-
-def _read_quoted(text: str, position: int) -> tuple[str, int]:
-    parts: list[str] = []
-    while text[position] != '"':
-        if text[position] == "\\":
-            position += 1
-        parts.append(text[position])
-        position += 1
-    return "".join(parts), position + 1
+def _list_to_json(items: list[Any], element: Converter) -> bytes:
+    parts = (
+        b"null" if item is None else _list_to_json(item, element) if isinstance(item, list) else element(item)
+        for item in items
+    )
+    return b"[" + b",".join(parts) + b"]"
 
 
 def commit_timestamp(microseconds: int) -> str:

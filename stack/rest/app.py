@@ -54,7 +54,7 @@ class RestApp:
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         headers = header_map(scope)
-        identity = self._identify(scope, headers)
+        identity = self._identify(headers)
         catalog = await self._store.wait(FIRST_CATALOG_SECONDS)
         if catalog is None:
             message = "Could not query the database for the schema cache. Retrying."
@@ -69,9 +69,8 @@ class RestApp:
             raise RestError(404, "PGRST125", "Invalid path specified in request URL")
         return await answer_table(self._pool, request)
 
-    def _identify(self, scope: Scope, headers: dict[str, str]) -> ApiCaller:
-        apikey = headers.get("apikey") or _query_key(scope)
-        return self._access.identify(apikey, headers.get("authorization"))
+    def _identify(self, headers: dict[str, str]) -> ApiCaller:
+        return self._access.identify(headers.get("apikey"), headers.get("authorization"))
 
     async def _read(
         self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: SchemaCatalog
@@ -81,13 +80,6 @@ class RestApp:
         body = await read_body(receive, headers) if method == "POST" else b""
         schema = negotiate(headers, method, catalog.schemas)
         return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
-
-
-def _query_key(scope: Scope) -> str | None:
-    for part in scope["query_string"].split(b"&"):
-        if part.startswith(b"apikey="):
-            return str(part[7:].decode("latin-1"))
-    return None
 
 
 def failure(error: Exception) -> Response:
@@ -127,7 +119,7 @@ class GatewayError(RestError):
 
 
 KNOWN_FAILURES: dict[type[Exception], Callable[[], RestError]] = {
-    NoKey: partial(GatewayError, "No API key found in request", "No `apikey` request header or url param was found."),
+    NoKey: partial(GatewayError, "No API key found in request", "No `apikey` request header was found."),
     WrongKey: partial(GatewayError, "Invalid API key", "Double check your Supabase `anon` or `service_role` API key."),
     ClientGone: partial(RestError, 400, "PGRST102", "The request body could not be read"),
     BodyTooLarge: partial(RestError, 413, "PGRST102", "The request body is too large"),

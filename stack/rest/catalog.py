@@ -11,15 +11,6 @@ QUERIES = {name: SQL.joinpath(f"{name}.sql").read_text() for name in ("tables", 
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table or a view, with the types of its columns."""
-
-    schema: str
-    name: str
-    columns: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument a caller may give."""
 
@@ -52,7 +43,7 @@ class SchemaCatalog:
 
     schemas: tuple[str, ...]
     version: int = 0
-    tables: dict[tuple[str, str], Table] = field(default_factory=dict)
+    tables: set[tuple[str, str]] = field(default_factory=set)
     functions: dict[tuple[str, str], list[Function]] = field(default_factory=dict)
     role_settings: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     # A call's statement is made once for each set of arguments; gone with the catalogue.
@@ -71,8 +62,7 @@ async def load_catalog(
         for name, query in QUERIES.items():
             await cursor.execute(query.encode(), {"schemas": list(schemas)})
             rows[name] = await cursor.fetchall()
-    for schema, name, columns in rows["tables"]:
-        catalog.tables[schema, name] = Table(schema, name, columns)
+    catalog.tables.update((schema, name) for schema, name in rows["tables"])
     for schema, name, arguments, *kind in rows["functions"]:
         function = Function(schema, name, tuple(Argument(**argument) for argument in arguments), *kind)
         catalog.functions.setdefault((schema, name), []).append(function)

@@ -1,9 +1,6 @@
 """Statements that read a table, wrapped so that PostgreSQL makes the JSON."""
 
-from stack.rest.catalog import Table
-from stack.rest.conditions import Conditions
-from stack.rest.query import Query
-from stack.rest.selecting import Column
+from stack.rest.query import IS_VALUES, SIMPLE, Filter, Query
 from stack.rest.sqltext import Values, qualified, quoted
 
 STATUS = "nullif(current_setting('response.status', true), '') as response_status"
@@ -11,15 +8,20 @@ NO_TOTAL = "null::bigint"
 
 
 def read_statement(
-    table: Table, query: Query, most_rows: int | None, *, is_counted: bool
+    schema: str, table: str, query: Query, most_rows: int | None, *, is_counted: bool
 ) -> tuple[str, list[bytes | None]]:
     """The statement for GET on a table: one row with the total, the number of rows, the JSON and the status."""
     values = Values()
-    conditions = Conditions(table, values)
-    items = ", ".join(_item(conditions, column) for column in query.columns)
-    source = f"from {qualified(table.schema, table.name)} as {quoted(table.name)}{conditions.where(query.filters)}"
-    limits = [limit for limit in (query.limit, most_rows) if limit is not None]
-    page = conditions.order(query.order) + conditions.page(min(limits, default=None), query.offset)
+    name = quoted(table)
+    items = ", ".join(f"{name}.{quoted(column)}" for column in query.columns) or f"{name}.*"
+    source = f"from {qualified(schema, table)} as {name}{where(name, query.filters, values)}"
+    order = ", ".join(f"{name}.{quoted(column)}{direction}" for column, direction in query.order)
+    limit = min((each for each in (query.limit, most_rows) if each is not None), default=None)
+    page = (
+        (f" order by {order}" if order else "")
+        + ("" if limit is None else f" limit {values.bind(str(limit))}::bigint")
+        + (f" offset {values.bind(str(query.offset))}::bigint" if query.offset else "")
+    )
     # The count has the filters of the rows, whatever the page.
     total = f"(select count(*) {source})" if is_counted else NO_TOTAL
     body = "coalesce(json_agg(pgrst_row), '[]')::text"
@@ -28,15 +30,28 @@ def read_statement(
     return text, values.items
 
 
-def _item(conditions: Conditions, column: Column) -> str:
-    if column.is_star:
-        return conditions.star
-    text = conditions.field(column.field)
-    if column.cast:
-        text = f"cast({text} as {_type_name(column.cast)})"
-    return f"{text} as {quoted(column.label)}"
+def where(table: str, filters: list[Filter | tuple[Filter, ...]], values: Values) -> str:
+    """A where clause, or nothing; the filters of a tuple are alternatives."""
+    found = []
+    for each in filters:
+        alternatives = each if isinstance(each, tuple) else (each,)
+        text = " or ".join(_comparison(table, one, values) for one in alternatives)
+        found.append(f"({text})" if len(alternatives) > 1 else text)
+    return f" where {' and '.join(found)}" if found else ""
 
 
-def _type_name(cast: str) -> str:
-    """A cast's type: words such as `double precision` stay words, so each is checked rather than quoted."""
-    return cast if all(word.isidentifier() for word in cast.split()) else quoted(cast)
+def _comparison(table: str, found: Filter, values: Values) -> str:
+    column = f"{table}.{quoted(found.column)}"
+    if found.operator == "is":
+        text = f"{column} is {IS_VALUES[found.value]}"
+    elif found.operator == "in":
+        text = f"{column} = any({values.bind(_array(found.items))})"
+    else:
+        value = found.value.replace("*", "%") if found.operator == "ilike" else found.value
+        text = f"{column} {SIMPLE[found.operator]} {values.bind(value)}"
+    return f"{'not ' if found.is_negated else ''}({text})"
+
+
+def _array(items: tuple[str, ...]) -> str:
+    """A PostgreSQL array literal, every item quoted."""
+    return "{" + ",".join('"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items) + "}"

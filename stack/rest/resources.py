@@ -3,7 +3,6 @@
 import difflib
 
 from stack.rest.calling import Call, call_statement
-from stack.rest.catalog import Table
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.pool import Pool
 from stack.rest.query import parse_query
@@ -21,10 +20,10 @@ async def answer_table(pool: Pool, request: Request) -> Response:
         raise Unsupported("changes of tables; call a function")
     if request.method not in ("GET", "HEAD"):
         raise RestError(405, "PGRST117", f"Unsupported HTTP method: {request.method}")
-    table = _table(request)
+    _need_table(request)
     check_accepted(request.headers)
     query = parse_query(request.query_string)
-    sql, values = read_statement(table, query, request.most_rows, is_counted=request.is_counted)
+    sql, values = read_statement(request.schema, request.path, query, request.most_rows, is_counted=request.is_counted)
     outcome = await run_plan(pool, request.caller(), Plan(sql.encode(), values, is_read_only=True))
     return read_response(outcome, query.offset)
 
@@ -43,10 +42,9 @@ async def answer_call(pool: Pool, request: Request) -> Response:
     return call_response(outcome, is_void=function.is_void)
 
 
-def _table(request: Request) -> Table:
-    table = request.catalog.tables.get((request.schema, request.path))
-    if table is not None:
-        return table
+def _need_table(request: Request) -> None:
+    if (request.schema, request.path) in request.catalog.tables:
+        return
     names = [name for schema, name in request.catalog.tables if schema == request.schema]
     near = difflib.get_close_matches(request.path, names, 1)
     raise RestError(

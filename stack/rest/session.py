@@ -6,7 +6,7 @@ from functools import lru_cache
 import orjson
 from psycopg.pq.abc import PGresult
 
-from stack.auth.tokens import ApiCaller, session_of
+from stack.auth.tokens import ApiCaller
 from stack.rest.catalog import SchemaCatalog
 from stack.rest.connection import DatabaseError, Statement
 from stack.rest.errors import from_database
@@ -58,7 +58,7 @@ class Caller:
             SEARCH_PATH,
         ]
         values += [value.encode() for _, value in role_settings]
-        session = session_of(identity.claims)
+        session = identity.session
         if session is not None:
             values.append(session.encode("utf-8", "replace"))
         names = tuple(name for name, _ in role_settings)

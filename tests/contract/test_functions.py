@@ -25,7 +25,6 @@ def test_headers_of_the_answer_come_through(http: httpx.Client) -> None:
     done = http.get("/functions/v1/health")
     assert done.headers["cache-control"] == "no-store"
     assert done.headers["content-type"] == "application/json"
-    assert done.headers["access-control-allow-origin"] == "*"
 
 
 def test_an_unknown_function_is_not_found(anon: Api) -> None:

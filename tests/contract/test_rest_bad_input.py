@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.stack import Project
-
 SHAPE = {"code", "message", "details", "hint"}
 PLACES = "/rest/v1/contract_places"
 ADD = "/rest/v1/rpc/contract_add"
@@ -59,8 +57,7 @@ def test_an_unknown_operator_is_named(http: httpx.Client) -> None:
     [
         ("score=eq.many", "22P02"), ("id=eq.1", "22P02"), ("is_open=eq.perhaps", "22P02"),
         ("nope=eq.1", "42703"), ("created_at=gt.soon", "22007"),
-        ("name=match.[", "2201B"), ("select=name::nope", "42704"), ("name=eq.a%00b", "22021"),
-        ("score=eq.1e999999", "22003"), ("meta->a->b->>c=gt.1&select=nope->x", "42703"),
+        ("name=imatch.[", "2201B"), ("name=eq.a%00b", "22021"), ("score=eq.1e999999", "22003"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_column_is_refused(http: httpx.Client, query: str, code: str) -> None:
@@ -139,8 +136,11 @@ def test_headers_that_cannot_be_honoured_are_refused(http: httpx.Client, headers
 
 @pytest.mark.parametrize(
     "query",
-    ["select=score.sum()", "select=count()", "select=*,contract_people!place_id(*,contract_places!place_id(*))"],
-)
+    [
+        "select=score.sum()", "select=*,contract_people!place_id(*,contract_places!place_id(*))", "select=score::text",
+        "select=label:name", "meta->>a=eq.1",
+    ],
+)  # fmt: skip
 def test_queries_that_are_not_implemented_answer_501(http: httpx.Client, query: str) -> None:
     assert refused(http.get(f"{PLACES}?{query}"), 501)["code"] == "PGRST127"
 
@@ -158,6 +158,7 @@ def test_pages_report_their_range(http: httpx.Client, many: str) -> None:
     assert (part.status_code, part.headers["content-range"]) == (206, "2-4/1500")
     assert [row["n"] for row in part.json()] == [3, 4, 5]
     assert http.get(f"{many}?n=lte.10").headers["content-range"] == "0-9/*"
+    assert http.get(f"{many}?and=(n.gt.5,n.lte.10)").headers["content-range"] == "0-4/*"
 
 
 def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client, many: str) -> None:
@@ -167,12 +168,3 @@ def test_at_most_a_thousand_rows_come_at_once(http: httpx.Client, many: str) -> 
 def test_a_function_that_returns_rows_answers_501(http: httpx.Client) -> None:
     assert refused(http.post("/rest/v1/rpc/contract_table", json={"p_n": 1}), 501)["code"] == "PGRST127"
     assert refused(http.post("/rest/v1/rpc/contract_numbers", json={"p_n": 1}), 501)["code"] == "PGRST127"
-
-
-def test_browsers_may_send_requests_from_any_origin(project: Project) -> None:
-    asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
-    asked["access-control-request-headers"] = "apikey,authorization"
-    done = httpx.options(f"{project.url}{PLACES}", headers=asked)
-    assert done.status_code == 200
-    assert done.headers["access-control-allow-origin"] == "*"
-    assert "authorization" in done.headers["access-control-allow-headers"]

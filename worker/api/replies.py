@@ -102,8 +102,6 @@ class ClaimedJob(Reply):
     attempt: int
     type: JobType
     lease_seconds: float = 60.0
-    org_id: str | None = None
-    org_slug: str | None = None
     module_path: str | None = None
     group_path: str | None = None
     plan_job_id: int | None = None

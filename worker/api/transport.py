@@ -29,13 +29,11 @@ class Transport:
         self._token = ""
 
     async def __aenter__(self) -> Self:
-        """Use as a context so that connections are closed."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     @property

@@ -1,6 +1,6 @@
 """The context that every job of this process gets; each part is named by what a job needs of it."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -45,16 +45,6 @@ class Engines(Protocol):
         """Search again."""
 
 
-class Protection(Protocol):
-    """Keeps the place where the runner lives from being taken away in the middle of a change."""
-
-    async def hold(self, who: Hashable) -> None:
-        """Protect from now on, on behalf of this job."""
-
-    async def release(self, who: Hashable) -> None:
-        """Release it for this job."""
-
-
 @dataclass(frozen=True)
 class JobContext:
     """Settings, server and machine, the same for all jobs."""
@@ -65,7 +55,7 @@ class JobContext:
     environ: dict[str, str]
     seal: Seal
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
-    protection: Protection = field(default_factory=TaskProtection)
+    protection: TaskProtection = field(default_factory=TaskProtection)
     isolation: Isolation | None = None
 
     @property

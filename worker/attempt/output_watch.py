@@ -30,7 +30,6 @@ class OutputWatch:
     """Keeps the beginning of the first error and the end of the output; what they say is read when the command failed."""
 
     def __init__(self) -> None:
-        """Nothing is seen yet."""
         self._error = b""
         self._end = b""
 

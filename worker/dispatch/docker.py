@@ -104,7 +104,6 @@ class DockerDispatcher:
     """Starts containers on one Docker host."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        """Keep the settings; the connection is made with the first job."""
         self.settings = settings
         self.data = settings.dispatcher.data
         self.clock = clock or SystemClock()

@@ -29,7 +29,6 @@ class EcsExecution:
     """One task."""
 
     def __init__(self, client: Any, cluster: str, arn: str, container: str, clock: Clock) -> None:
-        """Keep what names the task."""
         self.client = client
         self.cluster = cluster
         self.arn = arn
@@ -107,7 +106,6 @@ class EcsDispatcher:
     """Starts tasks in one cluster."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        """Keep the settings; the client uses the runner's own AWS rights."""
         self.settings = settings
         self.data = settings.dispatcher.data
         self.clock = clock or SystemClock()

@@ -8,46 +8,33 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.signers import RequestSigner
 from kubernetes_asyncio.client import Configuration
 
 from worker.clock import Clock
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
+from worker.session.aws_identity import signed_request
 
 # A token is valid for 15 minutes; we sign a new one well before.
 TOKEN_SECONDS = 600
-URL_SECONDS = 60
 KEY = "BearerToken"
 
 
 def cluster_token(session: boto3.session.Session, region: str, cluster: str) -> str:
     """Sign a GetCallerIdentity request for the cluster: that is what EKS takes as a token."""
-    make: Callable[..., Any] = session.client
-    client = make("sts", region_name=region)
-    credentials = session.get_credentials()
-    if credentials is None:
+    try:
+        return "k8s-aws-v1." + signed_request(session, region, {"x-k8s-aws-id": cluster})
+    except LookupError as error:
         raise RunnerUnfit(
             "There are no AWS credentials to sign in to EKS with.", code="dispatcher",
             hint="Give the runner's machine a role, or AWS_… variables.",
-        )  # fmt: skip
-    signer = RequestSigner(client.meta.service_model.service_id, region, "sts", "v4", credentials, session.events)
-    request = {
-        "method": "GET",
-        "url": f"{client.meta.endpoint_url}/?Action=GetCallerIdentity&Version=2011-06-15",
-        "body": {},
-        "headers": {"x-k8s-aws-id": cluster},
-        "context": {},
-    }
-    url = signer.generate_presigned_url(request, region_name=region, expires_in=URL_SECONDS, operation_name="")
-    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+        ) from error  # fmt: skip
 
 
 class EksAccess:
     """Keeps a configuration's token fresh."""
 
     def __init__(self, region: str, cluster: str, clock: Clock) -> None:
-        """Use the runner's own AWS rights."""
         self.region = region
         self.cluster = cluster
         self.clock = clock

@@ -41,7 +41,6 @@ class KubernetesExecution:
     """One Kubernetes job with one pod."""
 
     def __init__(self, api: ApiClient, name: str, settings: Settings, clock: Clock) -> None:
-        """Keep what names the job."""
         self.batch = BatchV1Api(api)
         self.core = CoreV1Api(api)
         self.namespace = settings.dispatcher.data.namespace
@@ -164,7 +163,6 @@ class KubernetesDispatcher:
     """Starts jobs in one namespace of one cluster."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        """Keep the settings; the connection is made with the first job."""
         self.settings = settings
         self.data = settings.dispatcher.data
         self.clock = clock or SystemClock()

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 _EVERY_SECONDS = 1.0
 _LONGEST_LINE = 64 * 1024
@@ -31,13 +31,6 @@ class Event(NamedTuple):
     address: str
     action: str
     status: str
-
-
-class ReadFrom(Protocol):
-    """Reads the event file from an offset on; nothing as long as there is none."""
-
-    def __call__(self, *, offset: int) -> bytes | None:
-        """Return the present changes."""
 
 
 def hcl_event(line: str) -> Event | None:
@@ -73,7 +66,6 @@ class ApplyEvents:
     def __init__(
         self, summary: dict[str, Any], parse: Callable[[str], Event | None], on_change: Callable[[], None]
     ) -> None:
-        """`parse` reads one line."""
         self._parse = parse
         self._on_change = on_change
         self._tail = b""
@@ -111,13 +103,13 @@ class ApplyEvents:
 
 
 @asynccontextmanager
-async def follow_file(read_from: ReadFrom, events: ApplyEvents) -> AsyncIterator[None]:
-    """Read an event file while the block runs, and its rest afterwards."""
+async def follow_file(read_from: Callable[[int], bytes | None], events: ApplyEvents) -> AsyncIterator[None]:
+    """Read an event file while the block runs, and its rest afterwards; `read_from` takes an offset, and finds nothing at first."""
     offset = 0
 
     def read() -> None:
         nonlocal offset
-        data = read_from(offset=offset) or b""
+        data = read_from(offset) or b""
         offset += len(data)
         events.feed(data)
 

@@ -29,7 +29,6 @@ class EngineFinder:
     """Checks again before every heartbeat, cheaply: an engine's version is read only when its file has changed."""
 
     def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
-        """Nothing is searched before `refresh`."""
         self._additional = tuple(additional_paths)
         self._environ = dict(environ)
         self._cached: list[Path] = []

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -41,7 +40,6 @@ class HclDriver:
     """Runs the binary with human output in the log, and reads machine output beside it."""
 
     def __init__(self, engine: FoundEngine) -> None:
-        """Take the engine that was found."""
         self._engine = engine
 
     @property
@@ -142,7 +140,7 @@ class HclDriver:
         file = space.root / "events.jsonl"
         parse = hcl_event if has_events else printed_event
         events = ApplyEvents(space.plan_summary or {}, parse, space.on_summary)
-        async with follow_file(partial(space.read, file), events) if has_events else nullcontext():
+        async with follow_file(lambda offset: space.read(file, offset=offset), events) if has_events else nullcontext():
             with opened_plan(space) as (path, descriptors):
                 flags = [f"-json-into={file}"] if has_events else []
                 await space.run(

@@ -2,7 +2,6 @@
 
 import json
 import os
-from functools import partial
 from pathlib import Path
 
 from worker.attempt.artifacts import fetch_artifact
@@ -33,7 +32,6 @@ class PulumiDriver:
     """Imports the checkpoint before, exports it after each step that may have changed it."""
 
     def __init__(self, engine: FoundEngine) -> None:
-        """Take the engine that was found."""
         self._binary = str(engine.binary)
 
     async def write_inputs(self, space: Workspace) -> None:
@@ -120,7 +118,7 @@ class PulumiDriver:
             space.plan_summary = as_summary(await fetch_artifact(space, CHANGES_ARTIFACT))
             space.on_summary()
         followed = ApplyEvents(space.plan_summary or {}, pulumi_event, space.on_summary)
-        async with follow_file(partial(space.read, events), followed):
+        async with follow_file(lambda offset: space.read(events, offset=offset), followed):
             if space.plan is None or is_destroy:
                 await self._change(space, command)
             else:

@@ -26,13 +26,11 @@ class SafeWriter:
         self._files_left = self._folders_left = most_files
 
     def __enter__(self) -> Self:
-        """Use as a context so that the root's descriptor is closed."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the root."""
         os.close(self._root)
 
     def write(self, path: str, content: bytes | Iterable[bytes], *, mode: int = 0o600) -> int:

@@ -7,7 +7,6 @@ class OutputDecoder:
     """Decodes UTF-8 piece by piece; what is not text becomes a visible mark."""
 
     def __init__(self) -> None:
-        """Start at a character's boundary."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, data: bytes, *, is_last: bool = False) -> str:

@@ -21,7 +21,6 @@ class FormFinder:
     """
 
     def __init__(self, forms: Iterable[str]) -> None:
-        """Sort the forms into those that are sampled and those that are always searched for."""
         forms = tuple(forms)
         sampled = [form for form in forms if len(form) >= SHORTEST_SAMPLED]
         if len(sampled) < FEWEST_SAMPLED:

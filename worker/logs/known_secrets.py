@@ -9,7 +9,6 @@ class KnownSecrets:
     """Secrets are added before they are used; a job that began earlier masks them from then on, too."""
 
     def __init__(self, *secrets: str) -> None:
-        """Begin with the secrets of the settings."""
         self._secrets = set(secrets)
         self._redactors: WeakSet[Redactor] = WeakSet()
 

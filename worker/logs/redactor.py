@@ -22,7 +22,6 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """Start with the secrets known so far."""
         self._secrets: set[str] = set()
         self._held = ""
         self._carried = 0

@@ -48,7 +48,6 @@ class JobTable:
     """Knows what runs, renews leases and stops what lost its own."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start empty."""
         self._clock = clock
         self._handles: dict[JobRef, JobHandle] = {}
         self.recovering: set[JobRef] = set()

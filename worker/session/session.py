@@ -28,7 +28,6 @@ class RunnerSession:
         self, transport: Transport, credentials: Credentials, identity: RunnerIdentity, facts: Mapping[str, Any], clock: Clock,
         *, organization_id: str | None = None,
     ) -> None:  # fmt: skip
-        """Nothing is sent before `open`."""
         self._transport = transport
         self._credentials = credentials
         self._identity = identity

@@ -19,7 +19,6 @@ class Problem:
     place: str
 
     def __str__(self) -> str:
-        """Format it in one line."""
         return f"{self.setting}: {self.message} ({self.place})"
 
 
@@ -27,7 +26,6 @@ class SettingsError(Exception):
     """The settings cannot be used; `problems` names every reason at once."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems and say them one a line."""
         self.problems = list(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 

@@ -53,14 +53,12 @@ class StateBackend:
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to listen."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LARGEST_HEAD)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop listening."""
         if self._server is not None:
             self._server.close()
             with suppress(TimeoutError):

@@ -17,7 +17,6 @@ class BadRequest(Exception):
     """The error for input that is not a request that we answer."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Keep the status that shows why."""
         super().__init__(message)
         self.status = status
 
@@ -54,7 +53,6 @@ class Exchange:
     """A connection for as long as it takes to answer once; it is closed afterwards."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
-        """Nothing is read yet."""
         self._reader = reader
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
 

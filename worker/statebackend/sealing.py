@@ -21,7 +21,6 @@ class Seal:
     """AES-256-GCM: encrypts, and refuses what was changed by a single bit or put under another name."""
 
     def __init__(self, key: bytes) -> None:
-        """Take a key of 32 bytes."""
         self._cipher = AESGCM(key)
 
     def close(self, name: str, content: bytes) -> bytes:

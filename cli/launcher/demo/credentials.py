@@ -8,7 +8,6 @@ class TokenFile:
     """Tokens by the runner's name."""
 
     def __init__(self, path: Path) -> None:
-        """Read what an earlier start has left."""
         self._path = path
         self._tokens: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 from joserfc import jwt
-from joserfc.jwk import ECKey, OctKey
+from joserfc.jwk import ECKey
 
 from stack.secrets import Secrets
 from stack.settings import PROJECT
@@ -61,10 +61,8 @@ class RealtimeServer:
         return sign(self.secrets, {**good, **claims})
 
 
-def sign(secrets: Secrets, claims: dict[str, Any], *, algorithm: str = "ES256") -> str:
-    """A compact token, by the stack's own key or by the legacy secret."""
-    if algorithm == "HS256":
-        return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(secrets.jwt_secret))
+def sign(secrets: Secrets, claims: dict[str, Any]) -> str:
+    """A compact token by the stack's own key."""
     header = {"alg": "ES256", "typ": "JWT", "kid": secrets.signing_jwk["kid"]}
     return jwt.encode(header, claims, ECKey.import_key(secrets.signing_jwk))
 

@@ -28,7 +28,7 @@ def binding(table: str, **more: Any) -> dict[str, Any]:
 
 
 async def test_row_changes_and_filters(agent: Agent, db: psycopg.Connection, notes: str, name: str) -> None:
-    await agent.subscribed(name, bindings=[binding(notes, filter="id=gt.1")])
+    await agent.subscribed(name, bindings=[binding(notes, filter="id=eq.2")])
     db.execute(f"insert into {notes} (id, body) values (1, 'not mine'), (2, 'mine')")
     db.execute(f"update {notes} set body = 'changed' where id = 2")
     db.execute(f"delete from {notes} where id = 2")

@@ -159,12 +159,6 @@ async def test_tokens_that_prove_nothing_open_no_channel(realtime: RealtimeServe
             assert answer.payload["response"]["reason"].startswith(reason)
 
 
-async def test_legacy_tokens_are_believed(realtime: RealtimeServer) -> None:
-    token = sign(realtime.secrets, {"iss": "supabase", "role": "anon", "exp": 4_000_000_000}, algorithm="HS256")
-    async with open_wire(realtime.url, token) as wire:
-        assert (await wire.join("room")).payload["status"] == "ok"
-
-
 @pytest.mark.parametrize(
     "frame",
     [

@@ -63,7 +63,7 @@ def facts(folder: Path, *, is_tofu: bool = True, **files: str) -> Facts:
 
 def test_all_facts_are_found(tmp_path: Path) -> None:
     found = facts(tmp_path, empty__tf=NO_BLOCK, main__tf=ALL)
-    assert found == Facts("s3", "main.tf", ">= 1.5", True, False, ("../near", "example/far/aws"))
+    assert found == Facts("s3", "main.tf", ">= 1.5", False, ("../near", "example/far/aws"))
 
 
 def test_text_that_looks_like_a_block_is_none(tmp_path: Path) -> None:

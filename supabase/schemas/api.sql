@@ -24,6 +24,11 @@ language plpgsql set search_path = '' as e'\nbegin\n  return private.allow_sign_
 comment on function public.allow_sign_in_link is 'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour {provider, name}. Everybody who is signed in. As a test that sign-in only notes its claims: owners.';
 grant execute on function public.allow_sign_in_link to authenticated;
 
+create function public.apply_manifest(p_org uuid, p_manifest jsonb, p_prune boolean default false, p_is_dry boolean default false) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_manifest(p_org, p_manifest, p_prune, p_is_dry);\nend\n';
+comment on function public.apply_manifest is 'Makes an organisation as a manifest has it, with the rights, refusals and audit of each change: all of it or nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs its own verb. Operators; admins for what they alone may change.';
+grant execute on function public.apply_manifest to authenticated;
+
 create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null::uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.apply_pull_request(p_connection, p_number, p_module);\nend\n';
 comment on function public.apply_pull_request is 'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks these modules to it until it is merged or closed. Operators.';
@@ -46,7 +51,7 @@ grant execute on function public.attach_identity to authenticated;
 
 create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
-comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}. Admins.';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or with the rules that a job tested: {name, level, test}. Admins.';
 grant execute on function public.attach_policy to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -243,6 +248,11 @@ create function public.explain_set(p_set uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.explain_set(p_set);\nend\n';
 comment on function public.explain_set is 'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
+
+create function public.export_manifest(p_org uuid, p_kinds text[] default null::text[]) returns json
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.export_manifest(p_org, p_kinds);\nend\n';
+comment on function public.export_manifest is 'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. Secrets are sealed boxes, for those who may write them. Members.';
+grant execute on function public.export_manifest to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.finish_delivery(p_delivery, p_lease, p_result);\nend\n';
@@ -578,6 +588,11 @@ create function public.policy_files(p_policy uuid) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_files(p_policy);\nend\n';
 comment on function public.policy_files is 'The files of a policy set, {name: text}. Members.';
 grant execute on function public.policy_files to authenticated;
+
+create function public.policy_test(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_test(p_job);\nend\n';
+comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule with job, module, resource, and what became of the plan. Those who see the plans.';
+grant execute on function public.policy_test to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.poll_repository(p_connection);\nend\n';
@@ -1001,7 +1016,7 @@ grant execute on function public.take_terminal_login to service_role;
 
 create function public.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer) returns text
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_log(p_run, p_is_apply, p_url, p_offset, p_limit);\nend\n';
-comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over. Members.';
+comment on function public.terminal_log is 'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX once it is over; null after that. Members.';
 grant execute on function public.terminal_log to authenticated;
 
 create function public.terminal_run(p_run bigint) returns jsonb
@@ -1014,15 +1029,20 @@ language plpgsql stable set search_path = '' as e'\nbegin\n  return private.term
 comment on function public.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
 grant execute on function public.terminal_runs to authenticated;
 
-create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module uuid default null::uuid, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group uuid default null::uuid, p_page integer default 1) returns jsonb
+create function public.terminal_workspaces(p_slug text, p_path text default null::text, p_module text default null::text, p_search text default ''::text, p_tags text[] default '{}'::text[], p_group text default null::text, p_page integer default 1) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.terminal_workspaces(p_slug, p_path, p_module, p_search, p_tags, p_group, p_page);\nend\n';
-comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
+comment on function public.terminal_workspaces is 'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, words in the path, names of groups above, or a group; with the path "" its groups. Members.';
 grant execute on function public.terminal_workspaces to authenticated;
 
 create function public.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.test_notification_rule(p_rule);\nend\n';
 comment on function public.test_notification_rule is 'Sends a test by a rule. Admins.';
 grant execute on function public.test_notification_rule to authenticated;
+
+create function public.test_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.test_policy(p_org, p_path, p_spec);\nend\n';
+comment on function public.test_policy is 'Runs rules on a runner over the plans of the last days, at most 30, at and below a path: {name, files, source, days}. Changes nothing; policy_test shows the result. Admins.';
+grant execute on function public.test_policy to authenticated;
 
 create function public.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.unassign_worker(p_worker, p_path);\nend\n';
@@ -1203,6 +1223,11 @@ create function public.worker_policies(p_job bigint, p_attempt integer) returns 
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.worker_policies(p_job, p_attempt);\nend\n';
 comment on function public.worker_policies is 'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about the run.';
 grant execute on function public.worker_policies to executor, worker;
+
+create function public.worker_policy_test(p_job bigint, p_attempt integer, p_found jsonb default '[]'::jsonb) returns jsonb
+language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_policy_test(p_job, p_attempt, p_found);\nend\n';
+comment on function public.worker_policy_test is 'Records what a test of policies found in plans, [{plan, verdict, messages}], and answers the next plans, redacted, with the facts about their runs; the files of the set with the first ones.';
+grant execute on function public.worker_policy_test to executor, worker;
 
 create function public.worker_put_artifact(p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.worker_put_artifact(p_job, p_attempt, p_name, p_body_base64, p_sha256);\nend\n';

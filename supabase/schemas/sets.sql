@@ -44,7 +44,8 @@ create policy "Members see their organisation's sets" on public.job_sets
 comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
-comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it, at the same path, returns this set.';
+comment on column public.job_sets.idempotency_key is
+  'The caller''s own key: asking again with it, at the same path, returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 

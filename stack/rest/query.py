@@ -8,7 +8,9 @@ from stack.rest.errors import RestError, Unsupported, bad_query
 
 MOST_PARAMETERS = 500
 LARGEST_BIGINT = 2**63 - 1
-SIMPLE = {"eq": "=", "neq": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "ilike": "ilike", "imatch": "~*"}
+SIMPLE = {
+    "eq": "=", "neq": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "like": "like", "ilike": "ilike", "imatch": "~*",
+}  # fmt: skip
 IS_VALUES = {"null": "null", "not_null": "not null", "true": "true", "false": "false", "unknown": "unknown"}
 COLUMN = re.compile(r"[\w$]+")
 ORDER = re.compile(r"([\w$]+)(?:\.(asc|desc))?(?:\.nulls(first|last))?")

@@ -47,7 +47,7 @@ def _comparison(table: str, found: Filter, values: Values) -> str:
     elif found.operator == "in":
         text = f"{column} = any({values.bind(_array(found.items))})"
     else:
-        value = found.value.replace("*", "%") if found.operator == "ilike" else found.value
+        value = found.value.replace("*", "%") if found.operator in {"like", "ilike"} else found.value
         text = f"{column} {SIMPLE[found.operator]} {values.bind(value)}"
     return f"{'not ' if found.is_negated else ''}({text})"
 

@@ -27,6 +27,8 @@ def names(response: Any) -> list[str]:
         (lambda q: q.lt("score", 2), ["Aarhus"]),
         (lambda q: q.lte("score", 2), ["Aarhus", "Bergen"]),
         (lambda q: q.ilike("name", "a%"), ["Aarhus"]),
+        (lambda q: q.like("name", "a%"), []),
+        (lambda q: q.like("name", "A%"), ["Aarhus"]),
         (lambda q: q.ilike("name", "B*N"), ["Bergen"]),
         (lambda q: q.is_("score", "null"), [CUSCO]),
         (lambda q: q.is_("is_open", True), ["Aarhus"]),

@@ -70,7 +70,7 @@ def test_the_audit_log_filters_and_is_exported(product: Product, open_as: Callab
     expect(page.get_by_test_id("no-events-match")).to_be_visible()
     cookies = {"Cookie": product.cookie(owner)}
     answer = httpx.get(f"{product.url}/api/audit.csv?action=organization", headers=cookies, timeout=60)
-    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.headers["content-type"].startswith("text/csv"), answer.text
     assert [line.split(",")[3] for line in answer.text.splitlines()] == ["action", "organization.created"]
 
 

@@ -32,6 +32,7 @@ def refusal(work: Callable[[], object]) -> int | None:
     [
         ("a=eq.1", ' where ("t"."a" = $1)', [b"1"]),
         ("a=not.eq.1", ' where not ("t"."a" = $1)', [b"1"]),
+        ("a=like.b.*", ' where ("t"."a" like $1)', [b"b.%"]),
         ("a=ilike.*b*", ' where ("t"."a" ilike $1)', [b"%b%"]),
         ("a=imatch.*b", ' where ("t"."a" ~* $1)', [b"*b"]),
         ("a=in.(1,%22x,y%22,)", ' where ("t"."a" = any($1))', [b'{"1","x,y",""}']),

@@ -1,4 +1,4 @@
-"""What a verdict of a policy set holds up, who sees it, and which plans an override is for."""
+"""Verdicts of policy sets: what they hold up, who sees them, and which plans an override is for."""
 
 import json
 

@@ -325,7 +325,9 @@ begin
     select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
     union
     select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
-      on j.id = l.retry_of or j.id = l.plan_job_id and j.created_by = l.who
+      -- The member who planned what a service account applies has requested it, too.
+      on j.id = l.retry_of or j.id = l.plan_job_id and (j.created_by = l.who or not exists (
+        select from public.memberships as m where m.org_id = j.org_id and m.user_id = l.who))
   )
   select l.who from line as l where l.who is not null
   union

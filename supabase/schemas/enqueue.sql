@@ -470,11 +470,11 @@ begin
 end;
 $$;
 
--- The verb that a job needs: a plan that is applied without another act is an apply.
+-- The verb that a job needs: a plan that is applied without another act is an apply, and so is one that stores a state.
 create function private.verb_to_run(p_type public.job_type, p_options jsonb default '{}') returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY', 'STATE') or p_options -> 'auto_apply' = 'true'
-    or p_options -> 'confirm' = 'true' then 'job.apply' else 'job.plan' end
+    or p_options -> 'confirm' = 'true' or p_options -> 'bring_state' = 'true' then 'job.apply' else 'job.plan' end
 $$;
 
 -- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by

@@ -25,8 +25,9 @@ language plpgsql stable set search_path = '' as $$
 begin
   if private.caller_id() in (select private.requesters(p_job) union select private.requesters(p_plan)) and exists (
     select from public.modules as m join public.organizations as o on o.id = m.org_id
-    where m.id = p_job.module_id and not o.can_approve_own_jobs
-      and greatest(m.approvals_required, p_job.approvals_required) > 0) then
+    where m.id = p_job.module_id and not o.can_approve_own_jobs and greatest(m.approvals_required, (
+      select max(j.approvals_required) from public.provision_jobs as j
+      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0) then
     perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
       'Ask another member with policy.override.');
   end if;

@@ -212,6 +212,10 @@ begin
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
   select * into v_old from private.states where module_id = p_module for update;
   if v_old.sha256 = v_sha then return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true); end if;
+  -- A plan brings in the first state; one that came while it waited is not its to replace.
+  perform private.fail('RY409', 'Runyard has a state of this module already.', 'Plan the module.')
+  from public.provision_jobs as j where j.id = p_job and j.type = 'PLAN' and v_old.job_id is distinct from j.id
+    and v_old.module_id is not null;
   v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
   perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
     'It belongs to something else; make another module for it.') where v_old.lineage <> v_new.lineage;

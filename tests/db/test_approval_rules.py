@@ -176,6 +176,25 @@ def test_an_apply_that_follows_a_plan_has_the_planner_as_requester(world: World,
     assert approve(org.owner, job)["status"] == "QUEUED"
 
 
+def test_the_apply_that_an_account_requests_of_a_plan_is_not_for_the_planner_to_approve(org: Organization) -> None:
+    """Otherwise one person with the account's secret plans, applies and approves."""
+    operator, account = org.member("operator"), org.acting(org.account("operator"))
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    asked = {"p_org": org.id, "p_module": org.module("a/b", approvals_required=1)}
+    first = operator.call("enqueue_job", **asked, p_type="PLAN")["id"]
+    operator.call("cancel_job", p_job=first)
+    for plan in (
+        lambda: operator.call("enqueue_job", **asked, p_type="PLAN"),
+        lambda: account.call("retry_job", p_job=first),
+    ):
+        made = plan()["id"]
+        runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
+        job = account.call("enqueue_job", **asked, p_type="APPLY", p_options={"plan_job_id": made})["id"]
+        with refused("RY403", OWN):
+            approve(operator, job)
+    assert approve(org.owner, job)["status"] == "QUEUED"
+
+
 # ---------------------------------------------------------------------- the module's number
 
 

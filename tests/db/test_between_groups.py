@@ -79,6 +79,7 @@ def test_a_record_of_moved_resources_says_nothing_of_the_other_modules_job(world
     records = "select statement from private.change_records where module_id = %s"
     assert "hidden_size" in world.owner.one(records, tree.modules["b/hidden"])
     assert "hidden" not in world.owner.one(records, tree.modules["a/x"])
+    assert guest(tree, "a").call("change_record", p_job=job["id"])["sequence"] == 1, "that of the module they see"
 
 
 def test_a_reading_of_a_repository_is_for_those_who_see_all_of_it(world: World, tree: Organization) -> None:

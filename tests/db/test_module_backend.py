@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.db.test_reading import guest
 from tests.db.world import Organization, Runner, World, refused, this
 
 
@@ -86,6 +87,26 @@ def test_one_call_brings_in_the_states_of_many_modules_or_of_none(org: Organizat
     push(org, "a/c", body(1))
     with refused("RY409", 'Runyard has a state of "a/c" already.'):
         org.owner.call("enqueue_jobs", **several)
+
+
+def test_a_state_that_came_meanwhile_is_not_replaced_by_one_that_is_brought_in(
+    org: Organization, runner: Runner
+) -> None:
+    org.module("a/b")
+    org.enqueue("a/b", bring_state=True)
+    push(org, "a/b", body(5))
+    job = runner.claim_one()
+    with refused("RY409", "Runyard has a state of this module already."):
+        runner.call("worker_state_put", **this(job, p_body=body(6)))
+    assert runner.call("worker_state_put", **this(job, p_body=body(5)))["is_unchanged"], "after a retry"
+
+
+def test_who_may_only_plan_brings_no_state_in(org: Organization) -> None:
+    module, planner = org.module("a/b"), guest(org, "a", role="planner")
+    plan = {"p_org": org.id, "p_type": "PLAN", "p_module": module}
+    with refused("RY403", "job.apply"):
+        planner.call("enqueue_job", **plan, p_options={"bring_state": True})
+    assert planner.call("enqueue_job", **plan)["status"] == "QUEUED"
 
 
 def test_nothing_is_applied_automatically_after_a_state_was_brought_in(

@@ -105,6 +105,28 @@ def test_only_plans_that_somebody_could_have_applied_are_listed(org: Organizatio
     assert (found["refused"], found["applied"], found["missing"]) == (2, 1, 1)
 
 
+def test_plan_that_was_applied_is_listed_once(org: Organization, runner: Runner) -> None:
+    plan = planned(org, runner, "a/b")
+    planned(org, runner, "a/b", "APPLY", plan_job_id=plan["id"])
+    made = request(org)
+    given = step(runner, job := runner.claim_one())
+    assert [each["plan"] for each in given["plans"]] == [plan["id"]]
+    step(runner, job, *map(fails, given["plans"]))
+    assert result(org.owner, made)["applied"] == 1
+
+
+def test_rules_that_another_organisation_tested_are_not_attached(world: World, org: Organization) -> None:
+    other = world.organization()
+    world.owner.connection.execute(
+        "insert into public.memberships (org_id, user_id, email, role) values (%s, %s, 'both@example.org', 'owner')",
+        [other.id, org.owner.id],
+    )
+    made = request(other, by=org.owner)
+    spec = {"name": "tags", "level": "advisory", "test": made["id"]}
+    with refused("RY409", "has no rules to attach"):
+        org.owner.call("attach_policy", p_org=org.id, p_path="", p_spec=spec)
+
+
 def test_plans_of_fewer_days(world: World, org: Organization, runner: Runner) -> None:
     old, new = planned(org, runner, "a/b"), planned(org, runner, "a/b")
     world.owner.connection.execute(

@@ -67,6 +67,7 @@ def test_an_invited_person_joins_with_the_role(org: Organization) -> None:
             "sees": None,
             "verbs": [],
             "is_last": False,
+            "without": None,
         }
     ]
 

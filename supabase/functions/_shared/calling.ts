@@ -18,7 +18,8 @@ export async function callAs(
   };
   const url = `${need("SUPABASE_URL")}/rest/v1/rpc/${name}`;
   try {
-    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(args) });
+    const body = JSON.stringify(args);
+    const response = await fetch(url, { method: "POST", headers, body, redirect: "manual" });
     const said = await response.json().catch(() => undefined);
     return { status: response.status, said };
   } catch (error) {

@@ -47,6 +47,7 @@ export async function sessionOf(userId: string, seenAt: string): Promise<unknown
       ...(seenAt ? { "sb-forwarded-for": seenAt } : {}),
     },
     body: JSON.stringify({ type: "recovery", token_hash: link.data.properties.hashed_token }),
+    redirect: "manual",
   });
   if (!response.ok) throw new Error(`verify: ${response.status} ${await response.text()}`);
   return await response.json();

@@ -79,6 +79,7 @@ async function needAdmin(request: Request, org: string): Promise<void> {
       "content-type": "application/json",
     },
     body: "{}",
+    redirect: "manual",
   });
   const mine = response.ok ? await response.json() as Membership[] : [];
   if (!response.ok) await response.body?.cancel();

@@ -40,6 +40,7 @@ async function auth(method: string, path: string, body?: unknown): Promise<numbe
       "content-type": "application/json",
     },
     body: body === undefined ? undefined : JSON.stringify(body),
+    redirect: "manual",
   });
   const text = await response.text();
   if (response.ok || response.status === 404) return response.status;

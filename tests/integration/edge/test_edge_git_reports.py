@@ -217,6 +217,20 @@ def test_a_token_of_an_app_is_kept_for_its_organisation_and_its_key(provider: Gi
     assert deno(provider, TOKENS % json.dumps(provider.url)) == ["t0", "t0", "t1", "t2", None]
 
 
+AS_CALLER = """
+    import { callAs } from "@functions/_shared/calling.ts";
+    Deno.env.set("SUPABASE_URL", %s);
+    Deno.env.set("SUPABASE_PUBLISHABLE_KEY", "a key");
+    console.log(JSON.stringify((await callAs("a token", "my_organizations", { a: 1 })).status));
+"""
+
+
+def test_a_call_of_the_project_follows_no_redirect(provider: GitProvider) -> None:
+    provider.answers.append((307, {"location": f"{provider.url}/elsewhere"}, "{}"))
+    assert deno(provider, AS_CALLER % json.dumps(provider.url)) == 307
+    assert [each.path for each in provider.requests] == ["/rest/v1/rpc/my_organizations"]
+
+
 def test_open_pull_requests_are_listed_and_known_ones_that_closed_are_read(provider: GitProvider) -> None:
     there = {"sha": SHA, "ref": "feature", "repo": {"id": 1}}
     shared = {"title": "x", "draft": False, "base": {"ref": "main", "repo": {"id": 1}}, "user": {"login": "ann"}}

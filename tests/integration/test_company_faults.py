@@ -85,7 +85,7 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
 
 
 def arrive(company: Company, crooked: Crooked, issuer: str, answer: Any) -> dict[str, str]:
-    """Begin at an issuer that was right when it was saved, and come back from it."""
+    """Begin at an issuer that was right when it was saved, and return from it."""
     saved = company.ask(
         organization=company.org, name="Crooked", issuer=issuer, client_id="x", client_secret="x", scopes="openid email"
     )

@@ -8,13 +8,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wire.hcl_blocks import code_files, read_facts
-from wire.terragrunt import Unit, is_outside, read_layout
+from wire.terragrunt import Layout, is_outside, read_layout
 
 LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
 PULUMI_FILES = ("Pulumi.yaml", "Pulumi.yml")
 PULUMI_BACKEND = re.compile(r"^backend:\s*\n(?:[ \t]+.*\n)*?[ \t]+url:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 NO_CODE = "It names no source, and there is no code beside it."
 OUTSIDE = "It depends on a folder that is not in the repository: {}."
+ITSELF = "It depends on itself."
 # Files in which people write down the engine that they use.
 ENGINE_FILES = {".opentofu-version": "tofu", ".terraform-version": "terraform"}
 REGISTRIES = {"registry.opentofu.org/": "tofu", "registry.terraform.io/": "terraform"}
@@ -46,7 +47,7 @@ class Root:
 def find_roots(top: Path, engine: str | None = None) -> list[Root]:
     """Every root below a folder: code that names a backend, or that no other folder calls."""
     layout = read_layout(top)
-    units = [_unit(top, layout.unit(folder)) for folder in layout.units()]
+    units = [_unit(top, layout, folder) for folder in layout.units()]
     templates = {source for _, source in layout.generated.values()}
     folders = sorted({*_folders(top)} - templates - {each.folder for each in units})
     found = [*units, *(root for folder in folders if (root := _read(top, folder, engine)))]
@@ -108,16 +109,19 @@ def _read(top: Path, folder: str, engine: str | None) -> Root | None:
     return Root(folder, chosen, facts.backend, facts.required_version, facts.sources, facts.workspaces)
 
 
-def _unit(top: Path, unit: Unit) -> Root:
+def _unit(top: Path, layout: Layout, folder: str) -> Root:
     """A unit with what it is made of; each folder is named from the unit's, as sources are."""
-    outside = [each for each in (*unit.producers, *unit.includes) if is_outside(each)]
+    unit = layout.unit(folder)
+    missing = layout.missing(unit)
     place = top / unit.folder
     has_code = unit.has_source or not place.is_dir() or bool(code_files(place, is_tofu=True))
-    problem = OUTSIDE.format(outside[0]) if outside else "" if has_code else NO_CODE
-    near = {each for each in (unit.source, *unit.includes, *unit.producers) if each}
+    problem = "" if has_code else NO_CODE
+    if missing or folder in unit.producers:
+        problem = OUTSIDE.format(missing[0]) if missing else ITSELF
+    near = {each for each in (unit.source, *unit.includes, *unit.producers) if each and not is_outside(each)}
     return Root(
         unit.folder, "terragrunt", unit.backend, unit.version, problem=problem,
-        sources=tuple(sorted(f"./{os.path.relpath(f'/{each}', f'/{unit.folder}')}" for each in near - {*outside})),
+        sources=tuple(sorted(f"./{os.path.relpath(f'/{each}', f'/{unit.folder}')}" for each in near)),
         reads=tuple({"folder": each, "bindings": bound} for each, bound in unit.producers.items()),
     )  # fmt: skip
 

@@ -129,6 +129,13 @@ class Layout:
             for each in attributes(self.texts[path]):
                 yield Place(folder, path), each
 
+    def missing(self, unit: Unit) -> list[str]:
+        """List what a unit depends on or includes that is not in the repository; stacks may come from elsewhere."""
+        return [
+            each for each in (*unit.producers, *unit.includes)
+            if each not in self.paths and posixpath.join(each, UNIT) not in self.texts and GENERATED not in each.split("/")
+        ]  # fmt: skip
+
     def watched(self, folder: str) -> set[str]:
         """List what a unit's plan depends on beside its folder: files that it reads, its local source, its dependencies' folders."""
         unit = self.unit(folder)

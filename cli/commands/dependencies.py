@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.command import Here, command, new_app
-from cli.errors import Usage
+from cli.errors import Refused, Usage
 from cli.options import AnyPath, Yes, pairs
 from cli.output import say
 
@@ -45,13 +45,20 @@ def proposals(
 ) -> None:
     """List modules whose code reads another's outputs (terraform_remote_state, Terragrunt) without depending on it."""
     rows = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))["proposals"]
-    for row in rows if accept else ():
+    shown, refused = [], []
+    for row in rows:
         ends = {"consumer": row["consumer_id"], "producer": row["producer_id"]}
-        here.api.call("set_dependency", **ends, options={"bindings": row["bindings"]})
-    shown = [
-        {**row, "inputs": [f"{name}={output}" for name, output in sorted(row["bindings"].items())]} for row in rows
-    ]
+        try:
+            if accept:
+                here.api.call("set_dependency", **ends, options={"bindings": row["bindings"]})
+        except Refused as error:
+            # One that closes a cycle keeps no other away.
+            refused.append(str(error))
+            continue
+        shown.append({**row, "inputs": [f"{name}={output}" for name, output in sorted(row["bindings"].items())]})
     here.printer.rows(shown, ("consumer", "producer", "inputs"), "No proposals.")
+    if refused:
+        raise Refused("\n".join(refused))
 
 
 @command(app, "add", calls=("set_dependency",), page=f"{CARD} → Add")

@@ -1,8 +1,9 @@
-"""Signing in with the company's account, in a browser: there, back, refused, and tested."""
+"""Signing in with the company's account, in a browser: there, back, refused, tested, and with the password of the one owner."""
 
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -108,7 +109,7 @@ def test_who_left_the_group_loses_the_open_page(company: Company, chromium: Brow
     page.close()
 
 
-def test_an_owner_tests_the_provider_without_a_change_and_then_joins(company: Company, chromium: Browser) -> None:
+def test_an_owner_tests_joins_and_comes_in_alone_with_a_password(company: Company, chromium: Browser) -> None:
     page = open_page(company, chromium)
     enter_by_password(page)
     page.goto("/dashboard/settings/sign-in")
@@ -126,4 +127,22 @@ def test_an_owner_tests_the_provider_without_a_change_and_then_joins(company: Co
     page.wait_for_url(FLEET)
     page.goto("/dashboard/settings/sign-in")
     expect(panel.get_by_text(re.compile("^confirmed "))).to_be_visible()
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    expect(page.get_by_text("_runyard.example.org")).to_be_visible()
+    assert is_narrow(page)
     page.close()
+    session = company.sign_in("owner", groups=["infra-sre"])
+    company.owner = session["access_token"]
+    headers = {"apikey": company.stack.publishable_key, "authorization": f"Bearer {company.owner}"}
+    url = f"{company.stack.url}/auth/v1/user"
+    assert httpx.put(url, json={"password": PASSWORD}, headers=headers, timeout=60).is_success
+    company.rpc(
+        "set_sign_in_rules", p_org=company.org, p_default_role=None, p_is_only=True, p_break_glass=session["user"]["id"]
+    )
+    phone = open_page(company, chromium, viewport=PHONE)
+    enter_by_password(phone)
+    expect(phone.get_by_text("You came in without Example ID")).to_be_visible()
+    assert is_narrow(phone)
+    phone.close()
+    acts = company.one("select count(*) from public.audit_events where action = 'member.entered_without_provider'")
+    assert acts == 1

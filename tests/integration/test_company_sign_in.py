@@ -3,15 +3,18 @@
 import json
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
 from tests.conftest import _open_folder
+from tests.integration.test_cli_login import Typing
 from tests.support.company import OWNER, PASSWORD, Company, start_company
 from tests.support.identity_provider import SECRET
 from tests.support.npm_tools import ToolUnavailable
+from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
 
 
@@ -139,6 +142,17 @@ def test_an_account_that_was_there_joins_by_its_own_sign_in_and_the_password_end
     shown = company.rpc("sign_in_settings", p_org=company.org)
     assert shown["mine"]["claims"]["email"] == OWNER
     assert SECRET not in json.dumps(shown)
+
+
+def test_a_program_is_signed_in_by_somebody_whom_the_provider_signed_in(company: Company, tmp_path: Path) -> None:
+    session = company.sign_in("liz", groups=["infra-sre"])
+    program = Typing(tmp_path / "program", company.stack)
+    decided = {"p_user_code": program.code.replace("-", ""), "p_is_confirmed": True}
+    company.rpc("decide_device_login", session["access_token"], **decided)
+    assert program.ended() == 0, program.said
+    assert Terminal(tmp_path / "program").json("whoami")["email"] == "liz@example.org"
+    origin = "select o.provider from private.session_origins as o join auth.sessions as s on s.id = o.session_id where s.user_id = %s"
+    assert company.one(origin, session["user"]["id"]) == f"custom:{company.org}"
 
 
 def test_settings_of_a_provider_are_checked_where_they_are_saved(company: Company) -> None:

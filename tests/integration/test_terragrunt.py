@@ -18,6 +18,8 @@ from tests.integration.worker_bench import Bench, bench
 from tests.support.must import unavailable
 from tests.support.own_backend import run_bucket
 from tests.support.terminal import Terminal
+from tests.support.waiting import wait_until
+from tests.unit.worker.steps.git_places import git
 
 __all__ = ["bench", "terminal"]
 
@@ -123,9 +125,10 @@ def bucket() -> Iterator[Any]:
 
 @pytest.fixture
 def fleet(bench: Bench, terragrunt: Path) -> Bench:
-    """A bench with a runner that has both programs."""
+    """A bench with a runner that has both programs, and a place for each of three jobs: only order makes one wait."""
     bench.runner(
-        RUNYARD__ENGINE__ADDITIONALBINARYPATHS=os.pathsep.join([str(bench.tofu.parent), str(terragrunt.parent)])
+        options={"capacity": 3},
+        RUNYARD__ENGINE__ADDITIONALBINARYPATHS=os.pathsep.join([str(bench.tofu.parent), str(terragrunt.parent)]),
     )
     return bench
 
@@ -159,8 +162,22 @@ def moved_in(bench: Bench, url: str) -> dict[str, str]:
     return {folder: each["id"] for folder, each in zip(folders, made, strict=True)}
 
 
+def applied_in_order(bench: Bench, terminal: Terminal, modules: dict[str, str], group: str) -> None:
+    """Apply a group as one thing, and see that each unit began after the one that it depends on had ended."""
+    done = terminal.run("groups", "apply", group, "--yes", "--wait")
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs = {each["module_id"]: each for each in bench.rows("provision_jobs", type="APPLY", org_id=bench.org)}
+    assert {each["status"] for each in jobs.values()} == {"SUCCEEDED"}
+    assert jobs.keys() == set(modules.values())
+    for folder, module in modules.items():
+        place, _, kind = folder.rpartition("/")
+        if kind != "vpc":
+            before = jobs[modules[f"{place}/{'vpc' if kind == 'mysql' else 'mysql'}"]]
+            assert before["finished_at"] <= jobs[module]["claimed_at"]
+
+
 def test_a_live_layout_moves_in_is_changed_in_order_and_moves_out(
-    fleet: Bench, terragrunt: Path, bucket: Any, tmp_path: Path
+    fleet: Bench, terminal: Terminal, terragrunt: Path, bucket: Any, tmp_path: Path
 ) -> None:
     top = live(tmp_path / "live", bucket.meta.endpoint_url)
     url = commit(top)
@@ -169,15 +186,16 @@ def test_a_live_layout_moves_in_is_changed_in_order_and_moves_out(
     assert len(before) == 6
     modules = moved_in(fleet, url)
     assert len(modules) == 6
-    app, mysql, vpc = (modules[f"prod/eu-west-1/{name}"] for name in ("app", "mysql", "vpc"))
+    app, vpc = (modules[f"prod/eu-west-1/{name}"] for name in ("app", "vpc"))
     undecided = fleet.wait_job(fleet.enqueue("PLAN", vpc))
     assert undecided["error"]["code"] == "backend_undecided"
     for folder in sorted(modules, key=lambda each: ("vpc", "mysql", "app").index(each.rpartition("/")[2])):
         brought = fleet.finished("PLAN", modules[folder], bring_state=True)
         assert brought["plan_summary"]["has_changes"] is False, fleet.log_of(brought["id"])
-    fleet.finished("APPLY", vpc, variables={"size": 2})
-    for module in (mysql, app):
-        fleet.finished("APPLY", module)
+    (top / "prod" / "eu-west-1" / "vpc" / "size.auto.tfvars").write_text("size = 2\n")
+    git(top, "add", "prod/eu-west-1/vpc/size.auto.tfvars")
+    git(top, "commit", "-q", "-m", "Raise the size")
+    applied_in_order(fleet, terminal, modules, fleet.rows("modules", id=app)[0]["path"].split("/")[0])
     newest = fleet.rpc("state_info", p_module=app)["serial"]
     body = fleet.rpc("state_version", p_module=app, p_serial=newest)["body"]
     assert "prod eu-west-1 mysql-eu-west-1-1-vpc-eu-west-1-2-none 1" in body
@@ -188,7 +206,6 @@ def test_a_live_layout_moves_in_is_changed_in_order_and_moves_out(
         newest = fleet.rpc("state_info", p_module=module)["serial"]
         state = fleet.rpc("state_version", p_module=module, p_serial=newest)["body"]
         bucket.put_object(Bucket="states", Key=f"{folder}/terraform.tfstate", Body=state.encode())
-    (top / "prod" / "eu-west-1" / "vpc" / "size.auto.tfvars").write_text("size = 2\n")
     assert by_hand(fleet, terragrunt, top, "plan", "-no-color").count("No changes.") == 6
 
 
@@ -210,13 +227,26 @@ def test_a_preview_of_three_units_shows_known_values_or_waits(fleet: Bench, term
     group = fleet.rows("modules", id=app)[0]["path"].rpartition("/")[0]
     planned = terminal.run("groups", "plan", group, "--wait")
     assert planned.returncode == 0, planned.stdout + planned.stderr
-    rows = review(terminal, terminal.json("groups", "sets")[0]["id"])
+    made = terminal.json("groups", "sets")[0]["id"]
+    rows = review(terminal, made)
     assert (rows[f"{group}/vpc"]["decision"], rows[f"{group}/mysql"]["is_preview"]) == ("apply", True)
     assert rows[f"{group}/app"]["message"] == f"Waits for {group}/mysql: `id` is known after apply."
     (preview,) = fleet.rows("provision_jobs", number=rows[f"{group}/mysql"]["job_number"], org_id=fleet.org)
     log = fleet.log_of(preview["id"])
     assert ("prod eu-west-1 vpc-eu-west-1-1-none 1" in log, "This plan is never applied." in log) == (True, True)
     assert "mock" not in log
+    # Each confirmation applies what is known; what waited for it is planned then.
+    for name in ("vpc", "mysql", "app"):
+        wait_until(lambda: waiting(terminal, made) == [f"{group}/{name}"], timeout_seconds=300)  # noqa: B023
+        done = terminal.run("groups", "confirm", made, "--wait", "--yes")
+        assert done.returncode == 0, done.stdout + done.stderr
+    known = terminal.run("modules", "outputs", f"{group}/mysql", "id").stdout.strip()
+    assert terminal.run("modules", "outputs", f"{group}/app", "seen").stdout.strip() == f"prod eu-west-1 {known} 1"
+
+
+def waiting(terminal: Terminal, made: str) -> list[str]:
+    """The modules of a set whose plans can be applied now."""
+    return [path for path, row in review(terminal, made).items() if row["decision"] == "apply"]
 
 
 def test_a_unit_without_its_binding_is_refused_and_proposes_it(fleet: Bench, tmp_path: Path) -> None:

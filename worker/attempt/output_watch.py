@@ -10,7 +10,7 @@ _ANSI = re.compile(rb"\x1b\[[0-9;]*m")
 _LINE_END = re.compile("\r?\n[│ \t]*")
 _BOX_END = "╵"
 _HOLDER = re.compile(r"Who:\s+(\S+)")
-_PREFIX = re.compile(r"[Ee]rror:?\s+")
+_PREFIX = re.compile(r"[Ee]rror:?\s+(?:Error: )?")
 _PLACE = re.compile(r"\bon (\S+) line (\d+)")
 # Titles that do not name the thing: what to write in their place, and where to find the name in the text.
 _UNNAMED = {
@@ -52,7 +52,9 @@ class OutputWatch:
         """The first error: its title, with what it names and its place in the code, or with the holder of the lock."""
         error = _ANSI.sub(b"", self._error).decode(errors="replace").partition(_BOX_END)[0]
         line, *more = _LINE_END.split(_PREFIX.sub("", error, count=1))
-        if line.rstrip().endswith(":"):
+        if more[:1] == ["error occurred:"]:
+            line, more = "", [each.removeprefix("* ") for each in more[1:]]
+        if not line or line.rstrip().endswith(":"):
             line = " ".join([line.rstrip(), *filter(None, more)])
         holder = _HOLDER.search(error) if "state lock" in line else None
         place = _PLACE.search(error)

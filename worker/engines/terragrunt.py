@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wire.hcl_blocks import read_facts
-from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, is_outside, read_layout, without_mocks
+from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, read_layout, without_mocks
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.cache import HOW_TO_GET_ONE
@@ -26,6 +26,9 @@ _OPTIONS = (*_QUIET, "--no-auto-init", "--no-auto-provider-cache-dir", "--tf-for
 _KNOWN_UNIT = 'remote_state {\n  backend = "local"\n  config  = {}\n}\n'
 # Without an output Terragrunt takes a unit for one that was never applied.
 _NO_OUTPUT = {"runyard_none": ""}
+_NOT_PREPARED = (
+    "Correct the unit's files, or see that the runner reaches the unit's source. The job's log has the rest."
+)
 _SHIM = """#!/bin/sh
 # Terragrunt calls this in place of the engine. A dependency's outputs are known, so no other command runs for it.
 known="${{PWD%%/.terragrunt-cache/*}}/{outputs}"
@@ -84,7 +87,11 @@ class TerragruntDriver(HclDriver):
     async def init(self, space: Workspace) -> None:
         """Let Terragrunt fetch the source and generate its files, then continue in its folder as with any code."""
         await asyncio.to_thread(self._write_shim, space)
-        await space.run(self._command("workspace", "show"), what=self._shown("prepares", self._unit.name))
+        try:
+            await space.run(self._command("workspace", "show"), what=self._shown("prepares", self._unit.name))
+        except JobFailed as error:
+            error.hint = _NOT_PREPARED if error.code == "engine_failed" else error.hint
+            raise
         work = Path((space.read(_place(space)) or b"").decode().strip() or "/").resolve()
         if not work.is_relative_to(space.root.resolve()):
             raise JobFailed("Terragrunt has not prepared the unit.", code="terragrunt", hint="See the job's log.")
@@ -148,9 +155,11 @@ def _refuse(space: Workspace, layout: Layout, unit: Unit) -> None:
             code="hook_not_approved",
             hint="Write these steps as hooks of the module, or run the module on a runner without Hooks.Preapproval.",
         )
-    for folder in filter(is_outside, unit.producers):
+    for folder in layout.missing(unit):
         raise JobFailed(f"{UNIT} depends on {folder}, which is not in the repository.", code="unit_outside",
                         hint="Depend on units of this repository, or bind an input to the other module.")  # fmt: skip
+    if unit.folder in unit.producers:
+        raise JobFailed(f"{UNIT} depends on its own unit.", code="terragrunt", hint="Remove that dependency.")
     for name, place in unit.dependencies.items() if not has_own(space) else ():
         missing = {input_name(name, each) for each in unit.outputs.get(name, ())} - space.bound.values.keys()
         if missing:

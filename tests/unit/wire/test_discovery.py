@@ -72,13 +72,19 @@ def test_units_are_found_with_what_they_depend_on(tmp_path: Path) -> None:
         "live__none__terragrunt.hcl": "",
         "live__out__terragrunt.hcl": outside,
         "live__out__main.tf": "",
+        "live__lost__terragrunt.hcl": 'dependencies {\n  paths = ["../db", "../gone"]\n}\n',
+        "live__lost__main.tf": "",
+        "live__self__terragrunt.hcl": 'dependencies {\n  paths = ["../self"]\n}\n',
+        "live__self__main.tf": "",
     })  # fmt: skip
     found = {root.folder: root for root in find_roots(tmp_path)}
-    assert list(found) == ["live/app", "live/db", "live/none", "live/out"]
+    assert list(found) == ["live/app", "live/db", "live/lost", "live/none", "live/out", "live/self"]
     assert found["live/app"].reads == ({"folder": "live/db", "bindings": {"db:id": "id"}},)
     assert (found["live/db"].backend, found["live/db"].engine, found["live/db"].problem) == ("s3", "terragrunt", "")
     assert "there is no code beside it" in found["live/none"].problem
     assert found["live/out"].problem == "It depends on a folder that is not in the repository: ../elsewhere."
+    assert found["live/lost"].problem == "It depends on a folder that is not in the repository: live/gone."
+    assert found["live/self"].problem == "It depends on itself."
 
 
 def test_workspaces_and_the_backend_of_pulumi_are_named(tmp_path: Path) -> None:

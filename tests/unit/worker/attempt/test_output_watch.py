@@ -45,6 +45,14 @@ Lock Info:
   Operation: OperationTypeApply
   Who:       ann@laptop
 """
+# Terragrunt's, with a line for each of its causes.
+SOURCE = """Error: downloading source url git::https://127.0.0.1:9/none.git
+error occurred:
+
+* error downloading 'https://127.0.0.1:9/none.git': git exited with 128:
+  fatal: Couldn't connect to server
+"""
+UNFINISHED = "Error: Error: Missing expression\nError:   on ./terragrunt.hcl line 1:\nError:    1: inputs = {\n"
 PROBLEMS = "Error: 2 problems:\n\n- Missing region: the provider needs\none.\n- Missing name\n"
 
 
@@ -61,6 +69,11 @@ def boxed(text: str) -> bytes:
         (PROVISIONER, "local-exec provisioner error · main.tf:4"),
         (LOCK, "Error acquiring the state lock (held by ann@laptop)"),
         (PROBLEMS, "2 problems: - Missing region: the provider needs one. - Missing name"),
+        (UNFINISHED, "Missing expression · ./terragrunt.hcl:1"),
+        (
+            SOURCE,
+            "error downloading 'https://127.0.0.1:9/none.git': git exited with 128: fatal: Couldn't connect to server",
+        ),
         ("Error: Invalid reference\n\nWho:  nobody\n", "Invalid reference"),
     ],
 )

@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
-from cli.launcher.demo.content import ORGANISATION
-from cli.launcher.demo.prepare import DEMO_EMAIL
+from cli.launcher.demo.prepare import DEMO_EMAIL, ORGANISATION
 from stack.settings import PROJECT, Settings
 from tests.support.browser import start_chromium
 

@@ -68,9 +68,9 @@ def test_the_modules_of_the_demo_do_what_they_say(demo: RunningStack, tmp_path: 
         pytest.skip("jobs cannot be isolated on this machine, so the demo has no runners")
     terminal = terminal_of(demo, demo.secrets.demo_password, tmp_path)
     runs = (
-        ("apply", "platform/network/vpc", "--yes"),
+        ("apply", "platform/network/vpc", "--auto-approve"),
         ("plan", "platform/cluster"),
-        ("apply", "data/warehouse", "--yes"),
+        ("apply", "data/warehouse", "--auto-approve"),
     )
     for command in runs:
         done = terminal.run("run", *command, "--wait")

@@ -123,6 +123,7 @@ def opener(browser: Browser, url: str, password: str) -> Callable[[tuple[int, in
     page = context.new_page()
     page.goto(f"{url}/login")
     page.fill("input[type=email]", DEMO_EMAIL)
+    page.keyboard.press("Enter")
     page.fill("input[type=password]", password)
     page.keyboard.press("Enter")
     page.wait_for_url("**/o/**")

@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
-            "worker_identities", "worker_job", "worker_policies", "worker_record_checks",
+            "worker_identities", "worker_job", "worker_policies", "worker_policy_test", "worker_record_checks",
             "worker_repository", "worker_put_artifact", "worker_recover", "worker_report",
             "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",

@@ -12,7 +12,7 @@ from cli.errors import CommandError
 UNSWEPT_SECONDS = 120
 PUBLISHED = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
 FUNCTIONS = (
-    "health", "worker-session", "service-account-token", "device-login", "job-identity", "terraform", "git", "notify",
+    "health", "worker-session", "service-account-token", "device-login", "sign-in", "job-identity", "terraform", "git", "notify",
     "invitation", "metrics", "publish-release",
 )  # fmt: skip
 DEPLOY = "supabase functions deploy"

@@ -159,9 +159,10 @@ create function private.check_manifest_entry(p_kind text, p_entry jsonb) returns
 language plpgsql stable set search_path = '' as $$
 declare
   v_field pg_catalog.record;
+  v_known pg_catalog.text[] := array(select f.field from private.manifest_fields as f where f.kind = p_kind
+    order by f.place);
 begin
-  perform private.refuse_unknown_keys(p_entry, array(
-    select f.field from private.manifest_fields as f where f.kind = p_kind order by f.place));
+  perform private.refuse_unknown_keys(p_entry, v_known);
   for v_field in select f.field, f.type, f.fallback, jsonb_typeof(p_entry -> f.field) as is from private.manifest_fields
     as f where f.kind = p_kind order by f.place loop
     if v_field.is is null and v_field.fallback is null then

@@ -278,13 +278,18 @@ create function private.end_pauses(p_rule uuid) returns void language sql set se
     order by w.id for update skip locked)
 $$;
 
+-- Whether there is something to send, or a record of a change to sign. The launcher of the embedded stack asks it, too.
+create function private.has_due_deliveries() returns boolean language sql stable set search_path = '' as $$
+  select exists (select from private.sendable_deliveries) or private.has_unsigned_records()
+$$;
+
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
 create function private.wake_notifier() returns boolean language plpgsql set search_path = '' as $$
 declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not (exists (select from private.sendable_deliveries) or private.has_unsigned_records()) then
+    or not private.has_due_deliveries() then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;

@@ -334,7 +334,8 @@ declare
   v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
 begin
   if jsonb_typeof(p_checks) is distinct from 'array' or octet_length(p_checks::pg_catalog.text) > 1048576
-    or jsonb_path_exists(p_checks, 'strict $[*] ? (@.messages.type() != "array")', silent => true) then
+    or jsonb_path_exists(p_checks, 'strict $[*] ? (@.type() != "object" || @.messages.type() != "array")',
+      silent => true) then
     perform private.fail('RY422', 'Checks are a list of at most 1 MiB.',
       'Send [{"id": "…", "verdict": "passed", "messages": []}].');
   end if;

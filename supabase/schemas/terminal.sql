@@ -20,6 +20,12 @@ language sql stable set search_path = '' as $$
       where private.is_allowed(v.verb, p_module.org_id, p_module.path)))
 $$;
 
+-- The first and the last id that begin with these digits: programs name a module or a group by no more than sixteen.
+create function private.ids_from(p_digits text) returns uuid[] language sql immutable set search_path = '' as $$
+  select array[rpad(d, 32, '0'), rpad(d, 32, 'f')]::pg_catalog.uuid[]
+  from (select substring(replace(p_digits, '-', '') from '^[0-9a-f]{1,32}$') as d) as s
+$$;
+
 create function private.terminal_workspaces(
   p_slug text, p_path text default null, p_module text default null, p_search text default '',
   p_tags text[] default '{}', p_group text default null, p_page integer default 1
@@ -30,9 +36,8 @@ declare
   v_found pg_catalog.uuid[];
   v_seen pg_catalog.text[];
   v_page integer := least(greatest(p_page, 1), 10000);
-  -- Programs name a module or a group by the first digits of its id: they take no more than sixteen.
-  v_module pg_catalog.uuid[] := array[rpad(p_module, 32, '0'), rpad(p_module, 32, 'f')];
-  v_group pg_catalog.uuid[] := array[rpad(p_group, 32, '0'), rpad(p_group, 32, 'f')];
+  v_module pg_catalog.uuid[] := private.ids_from(p_module);
+  v_group pg_catalog.uuid[] := private.ids_from(p_group);
 begin
   select o.* into v_org from public.organizations as o
   where o.id in (select private.my_org_ids()) and (o.slug = p_slug or p_slug is null

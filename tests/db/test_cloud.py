@@ -84,7 +84,7 @@ def test_a_deployed_runner_may_have_several_tasks_and_acts_on_no_other(
     _, org, _, aws = site
     worker = deploy(org, "fargate", aws)["worker"]
     assert worker["allow_multiple_instances"]
-    assert worker["accepted_job_types"] == ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT", "RESOLVE", "STATE"]
+    assert worker["accepted_job_types"] == ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT", "RESOLVE", "STATE", "POLICY_TEST"]
 
 
 def test_a_runner_without_rights_leaves_the_decisions_to_another(site: tuple[World, Organization, Runner, str]) -> None:

@@ -74,7 +74,7 @@ def test_a_search_parses_no_state(fresh_world: World) -> None:
     write(org, TOFU)
     calls = calls_of(org.owner, lambda: org.owner.call("state_resources", p_module=module, p_search="vm"))
     assert calls["state_resources"] == 1
-    assert not calls.keys() & {"terraform_resources", "pulumi_resources", "state_outputs"}
+    assert not calls.keys() & {"terraform_resources", "pulumi_resources"}
 
 
 def test_an_output_that_is_not_plainly_open_is_kept_back(org: Organization) -> None:

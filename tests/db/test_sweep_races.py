@@ -84,7 +84,7 @@ def test_an_attempt_is_not_lost_that_another_runner_has_begun(site: tuple[World,
     world.owner.connection.execute("update public.provision_jobs set pinned_worker_id = null")
     for runner in runners[:2]:
         world.silence(runner)
-    with stopped_sweep(world, "sweep_leases", "lost_workers:bigint") as go_on:
+    with stopped_sweep(world, "sweep_leases", "end_lost:private.live_jobs, text") as go_on:
         rows = world.owner.rows("select job_id, session_id::text from private.live_jobs order by state_key")
         (_, (job, session)) = rows
         giver = next(runner for runner in runners if runner.session_id == session)

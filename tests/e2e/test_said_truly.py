@@ -94,7 +94,7 @@ def test_versions_whose_outputs_differ_are_not_called_the_same(
     for serial in (1, 2):
         keep_state(product, module, serial, json.dumps({"url": {"value": f"https://{serial}.example"}}))
     page = open_as(owner)
-    page.goto("/dashboard/modules?path=truth/outputs")
+    page.goto("/dashboard/modules?tab=state&path=truth/outputs")
     compare = page.get_by_role("button", name="Compare serial 2 with the one before")
     expect(compare).to_be_visible()
     expect(page.get_by_role("button", name="Compare serial 1 with the one before")).to_have_count(0)

@@ -35,7 +35,9 @@ def _override(check: rx.Var[Check]) -> rx.Component:
     form = rx.form(
         field,
         rx.el.div(act, rx.el.small(note, class_name="mut"), class_name="ry-row"),
-        on_submit=JobActionState.override(check.id),
+        # A form within a list has one handler for all its rows: the row comes with the form.
+        rx.el.input(type="hidden", name="policy", value=check.id),
+        on_submit=JobActionState.override,
     )
     return rx.cond(
         check.can_override & JobState.can_still_override,

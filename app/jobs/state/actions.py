@@ -55,8 +55,8 @@ class JobActionState(AppState, rx.State):
         self.is_late_open = False
 
     @rx.event
-    async def override(self, policy: str, form: dict[str, Any]) -> list[Any]:
-        args = {"p_policy": policy, "p_reason": str(form.get("reason") or "")[:600]}
+    async def override(self, form: dict[str, Any]) -> list[Any]:
+        args = {"p_policy": str(form.get("policy") or ""), "p_reason": str(form.get("reason") or "")[:600]}
         return await self._do("override_check", args, "Overridden", "The reason is kept with the job.")
 
     @rx.event

@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
-from cli.launcher.demo.content import ORGANISATION
-from cli.launcher.demo.prepare import DEMO_EMAIL
+from cli.launcher.demo.prepare import DEMO_EMAIL, ORGANISATION
 from stack.settings import PROJECT, Settings
 from tests.support.browser import start_chromium
 
@@ -124,6 +123,7 @@ def opener(browser: Browser, url: str, password: str) -> Callable[[tuple[int, in
     page = context.new_page()
     page.goto(f"{url}/login")
     page.fill("input[type=email]", DEMO_EMAIL)
+    page.keyboard.press("Enter")
     page.fill("input[type=password]", password)
     page.keyboard.press("Enter")
     page.wait_for_url("**/o/**")

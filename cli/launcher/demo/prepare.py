@@ -12,18 +12,32 @@ from typing import Any
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
-from cli.engines.cache import binary_folder
+from cli.engines.cache import binary_folder, find
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder
-from cli.launcher.demo.content import GROUPS, MODULES, ORGANISATION, RELEASES
 from cli.launcher.demo.credentials import TokenFile
 from cli.launcher.process import Part
+from cli.manifest import read_manifest
 from cli.runners.shared import SharedRunner, give_token
+from cli.version import __version__
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
 from wire.tokens import make_token
 
 DEMO_EMAIL = "demo@runyard.local"
+ORGANISATION = ("Example Platform", "example-platform")
+MANIFEST = Path(__file__).with_name("runyard.yaml")
+RELEASES = (
+    {"version": "0.0.9", "notes": "### Fixed\n\n- Logs of a job that was cut off are shipped on the next start.\n"},
+    {
+        "version": __version__,
+        "notes": (
+            "### Added\n\n- OpenTofu, Terraform and Pulumi as steps, each with its own section in the log.\n"
+            "- State kept in the database, fenced by attempt.\n- `runyard-worker doctor`.\n\n"
+            "### Changed\n\n- A runner finishes its jobs before it updates.\n"
+        ),
+    },
+)
 Credentials = dict[str, str]
 SHARED, OWN, OLDER, WAITING = "shared-default", "build-host-01", "build-host-02", "gpu-lab"
 
@@ -98,10 +112,11 @@ def _releases(administrator: Api) -> None:
 def _content(person: Api, organisation: str) -> None:
     if person.rows("modules", select="path", org_id=f"eq.{organisation}"):
         return
-    for path, description in GROUPS.items():
-        person.call("upsert_group", org=organisation, path=path, description=description)
-    for module in MODULES:
-        person.call("create_module", org=organisation, group_path=module.group, name=module.name, spec=module.as_spec())
+    manifest = read_manifest(MANIFEST)
+    if find(ENGINES["opa"]) is None:
+        # A set that cannot be evaluated fails.
+        del manifest["policies"]
+    person.call("apply_manifest", org=organisation, manifest=manifest)
 
 
 def _runner(person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]) -> dict[str, str]:
@@ -161,6 +176,7 @@ def runner_part(settings: Settings, name: str, credentials: Credentials, script:
     """Describe a demo runner: the real program, with the three variables that a person would set."""
     program = [sys.executable, str(script)] if script else [str(Path(sys.prefix) / "bin" / "runyard-worker")]
     folder = settings.home / "demo" / name
+    engines = [str(binary_folder(ENGINES[each])) for each in ("tofu", "opa")]
     variables = {
         "WORKER_ID": credentials["id"],
         "WORKER_TOKEN": credentials["token"],
@@ -168,7 +184,7 @@ def runner_part(settings: Settings, name: str, credentials: Credentials, script:
         "SUPABASE_URL": settings.url,
         # Nothing is read from there; it names what jobs are to be kept away from.
         "RUNYARD_SECRETS": str(settings.home),
-        "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": str(binary_folder(ENGINES["tofu"])),
+        "RUNYARD__ENGINE__ADDITIONAL_BINARY_PATHS": ",".join(engines),
         "RUNYARD__WORKING_DIRECTORY__WORKING_DIRECTORY": str(folder),
         "RUNYARD__WORKING_DIRECTORY__TEMP_DIRECTORY": str(folder / ".temp"),
     }

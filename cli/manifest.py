@@ -16,7 +16,10 @@ SCALARS = {
     "bool": (r"^(?:true|false)$", "tf"),
     "null": (r"^(?:~|null|)$", ["~", "n", ""]),
     "int": (r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
-    "float": (r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+    "float": (
+        r"^[-+]?(?=[0-9]*[.eE])(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
+        "-+.0123456789",
+    ),
 }
 
 
@@ -47,7 +50,7 @@ class Dumper(yaml.SafeDumper):  # type: ignore[misc]
 
 def _text(dumper: Any, text: str) -> Any:
     is_plain = text.isprintable()
-    is_block = "\n" in text and text.replace("\n", "").replace("\t", "").isprintable() and text[0] not in " \n\t"
+    is_block = "\n" in text and text.replace("\n", "").isprintable() and text[0] not in " \n"
     return dumper.represent_scalar(f"{TAG}str", text, style=None if is_plain else "|" if is_block else '"')
 
 

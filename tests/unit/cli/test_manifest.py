@@ -37,7 +37,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, value
 
 
 def test_texts_of_several_lines_are_blocks() -> None:
-    assert write_manifest({"hook": "echo a\n\techo b\n"}) == "hook: |\n  echo a\n  \techo b\n"
+    assert write_manifest({"hook": "echo a\n  echo b\n"}) == "hook: |\n  echo a\n    echo b\n"
 
 
 def test_words_and_times_are_texts(tmp_path: Path) -> None:

@@ -591,7 +591,7 @@ grant execute on function public.policy_files to authenticated;
 
 create function public.policy_test(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_test(p_job);\nend\n';
-comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule with job, module, resource, and what became of the plan. Those who see the plans.';
+comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule with job, module, resource, and what became of the plan; for those who see the plans. Members.';
 grant execute on function public.policy_test to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb

@@ -194,5 +194,5 @@ end;
 $$;
 comment on function private.policy_test is
   'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule '
-  'with job, module, resource, and what became of the plan. Those who see the plans.';
+  'with job, module, resource, and what became of the plan; for those who see the plans. Members.';
 grant execute on function private.policy_test to authenticated;

@@ -123,7 +123,7 @@ def test_rules_that_another_organisation_tested_are_not_attached(world: World, o
     )
     made = request(other, by=org.owner)
     spec = {"name": "tags", "level": "advisory", "test": made["id"]}
-    with refused("RY409", "has no rules to attach"):
+    with refused("RY409", "has no rules to attach."):
         org.owner.call("attach_policy", p_org=org.id, p_path="", p_spec=spec)
 
 
@@ -220,9 +220,9 @@ def test_tested_rules_are_attached(org: Organization, runner: Runner) -> None:
     assert (policy["source"], policy["level"]) == ("policies@8c41f2e", "overridable")
     assert org.owner.call("policy_files", p_policy=policy["id"]) == RULES
     other = {"id": org.enqueue("a/b")}
-    with refused("RY409", "has no rules to attach"):
+    with refused("RY409", "has no rules to attach."):
         org.owner.call("attach_policy", p_org=org.id, p_path="a", p_spec={**spec, "test": other["id"]})
-    with refused("RY404", "has tested no policies"):
+    with refused("RY404", "has tested no policies."):
         result(org.owner, other)
     for value in ("x", "9" * 30):
         with refused("RY422", "needs a name, a level and its files"):
@@ -232,10 +232,10 @@ def test_tested_rules_are_attached(org: Organization, runner: Runner) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"days": 0}, "plans of 1 to 30 days"),
-        ({"days": 31}, "plans of 1 to 30 days"),
-        ({"days": "x"}, "plans of 1 to 30 days"),
-        ({"name": "x" * 64}, "needs the files of a policy set"),
+        ({"days": 0}, "Rules are tested over the plans of 1 to 30 days"),
+        ({"days": 31}, "Rules are tested over the plans of 1 to 30 days"),
+        ({"days": "x"}, "Rules are tested over the plans of 1 to 30 days"),
+        ({"name": "x" * 64}, "A test needs the files of a policy set"),
         ({"files": {}}, "at least one .rego file"),
         ({"files": None}, "object of file names"),
         ({"level": "advisory"}, "Unknown option"),
@@ -249,7 +249,7 @@ def test_bad_request_is_refused(org: Organization, spec: dict[str, Any], words: 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ([{"messages": 1}], "reports a list of at most 16 MiB"),
+        ([{"messages": 1}], "A test of policies reports a list of at most 16 MiB"),
         ([{"verdict": "fine", "messages": []}], "A verdict is passed, warned"),
         ([{"plan": "x", "messages": []}], "A verdict is passed, warned"),
     ],

@@ -126,7 +126,8 @@ def few(read: Counter[str]) -> bool:
 def test_a_runners_call_reads_a_handful_of_rows(crowd: Crowd, call: str) -> None:
     read = crowd.rows_read(crowd.runner, f"select {call}")
     assert read, "the call must have read something, or this shows nothing"
-    assert few(read), read
+    # A claim that leaves jobs rings forty runners at most.
+    assert max(read.values()) <= (3 if "claim" in call else 1) * FEW, read
 
 
 def test_the_sweep_reads_no_history(crowd: Crowd) -> None:

@@ -44,6 +44,7 @@ PAGE: dict[str, Any] = {
     "state": {"serial": 4, "versions": []},
     "kept": None,
     "record": None,
+    "policy_test": None,
     "why": None,
     "target": None,
     "instance": None,

@@ -24,6 +24,15 @@ ELEMENT = re.compile(rf"({QUOTED})(?=,|$)|([^,]*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
+class Selected:
+    """A column, or a value within a column of JSON: `name:column->key->key`."""
+
+    column: str
+    keys: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """One comparison."""
 
@@ -38,7 +47,7 @@ class Filter:
 class Query:
     """A whole query string. No columns mean all; the filters of a tuple are alternatives."""
 
-    columns: list[str] = field(default_factory=list)
+    columns: list[Selected] = field(default_factory=list)
     filters: list[Filter | tuple[Filter, ...]] = field(default_factory=list)
     order: list[tuple[str, str]] = field(default_factory=list)
     limit: int | None = None
@@ -50,7 +59,7 @@ def parse_query(raw: bytes) -> Query:
     query = Query()
     for key, value in _pairs(raw):
         if key == "select":
-            query.columns = [] if value in ("", "*") else [_column(name) for name in value.split(",")]
+            query.columns = [] if value in ("", "*") else [_selected(name) for name in value.split(",")]
         elif key == "order":
             query.order += [_term(term) for term in value.split(",")] if value else []
         elif key == "limit":
@@ -72,6 +81,12 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
     except ValueError as error:
         raise bad_query("The query string cannot be read", "It is not UTF-8, or has too many parameters") from error
+
+
+def _selected(text: str) -> Selected:
+    name, _, path = text.rpartition(":")
+    column, *keys = (_column(part) for part in path.split("->"))
+    return Selected(column, tuple(keys), _column(name) if name else keys[-1] if keys else "")
 
 
 def _column(text: str) -> str:

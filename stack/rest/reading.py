@@ -1,6 +1,6 @@
 """Statements that read a table, wrapped so that PostgreSQL makes the JSON."""
 
-from stack.rest.query import IS_VALUES, SIMPLE, Filter, Query
+from stack.rest.query import IS_VALUES, SIMPLE, Filter, Query, Selected
 from stack.rest.sqltext import Values, qualified, quoted
 
 STATUS = "nullif(current_setting('response.status', true), '') as response_status"
@@ -13,7 +13,7 @@ def read_statement(
     """The statement for GET on a table: one row with the total, the number of rows, the JSON and the status."""
     values = Values()
     name = quoted(table)
-    items = ", ".join(f"{name}.{quoted(column)}" for column in query.columns) or f"{name}.*"
+    items = ", ".join(_item(name, column) for column in query.columns) or f"{name}.*"
     source = f"from {qualified(schema, table)} as {name}{where(name, query.filters, values)}"
     order = ", ".join(f"{name}.{quoted(column)}{direction}" for column, direction in query.order)
     limit = min((each for each in (query.limit, most_rows) if each is not None), default=None)
@@ -28,6 +28,12 @@ def read_statement(
     text = f"with pgrst_source as (select {items} {source}{page})"
     text += f" select {total} as total, count(*) as rows, {body} as body, {STATUS} from pgrst_source as pgrst_row"
     return text, values.items
+
+
+def _item(table: str, found: Selected) -> str:
+    # Keys are words without quotes.
+    path = "".join(f"->'{key}'" for key in found.keys)
+    return f"{table}.{quoted(found.column)}{path}" + (f" as {quoted(found.name)}" if found.name else "")
 
 
 def where(table: str, filters: list[Filter | tuple[Filter, ...]], values: Values) -> str:

@@ -93,13 +93,13 @@ def test_ten_megabytes_are_read_and_more_than_the_limit_refused(http: httpx.Clie
     echoed = http.post("/rest/v1/rpc/contract_echo", json={"p_value": big})
     assert (echoed.status_code, len(echoed.content)) == (200, 10_000_002)
     assert refused(http.post(ADD, content=b"x" * 10_000_000))["code"] == "PGRST102"
-    huge = http.post(ADD, content=b'{"name": "' + b"x" * 50_000_000 + b'"}')
+    huge = http.post(ADD, content=b'{"name": "' + b"x" * 51_000_000 + b'"}')
     assert refused(huge, 413)["message"] == "The request body is too large"
 
 
 def test_a_body_without_a_length_is_limited_too(http: httpx.Client) -> None:
     def parts() -> Iterator[bytes]:
-        for _ in range(20):
+        for _ in range(52):
             yield b"x" * 1_000_000
 
     done = http.post(ADD, content=parts(), headers={"content-type": "application/json"})
@@ -138,7 +138,7 @@ def test_headers_that_cannot_be_honoured_are_refused(http: httpx.Client, headers
     "query",
     [
         "select=score.sum()", "select=*,contract_people!place_id(*,contract_places!place_id(*))", "select=score::text",
-        "select=label:name", "meta->>a=eq.1",
+        "meta->>a=eq.1",
     ],
 )  # fmt: skip
 def test_queries_that_are_not_implemented_answer_501(http: httpx.Client, query: str) -> None:

@@ -22,7 +22,7 @@ from tests.support.browser import LATER, Tabs, kept_back, settled
 __all__ = ["person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 # What the page of jobs is made of, which comes when it is first asked for.
-OF_JOBS = re.compile(r"/assets/_dashboard_\._jobs_\._index-")
+OF_JOBS = re.compile(r"/assets/_o_\.__organisation_\._jobs_\._index-")
 ONE_BUILD = re.compile(r"reflex_Var_\d|project_hash|last_reflex_run")
 TOO_WIDE = """[...document.querySelectorAll('.ry-tw')].filter((el) => el.scrollWidth > el.clientWidth + 1).map((el) => el.innerText)"""
 
@@ -218,8 +218,9 @@ def test_an_address_keeps_its_query_through_the_sign_in(product: Product, person
     page.goto("/dashboard/jobs?status=FAILED&type=PLAN")
     page.wait_for_url(re.compile("/login"))
     page.fill("#email", person.email)
+    page.press("#email", "Enter")
     page.fill("#password", person.password)
-    page.click("button[type=submit]")
+    page.press("#password", "Enter")
     page.wait_for_url(re.compile(r"/jobs/?\?status=FAILED&type=PLAN$"))
     page.close()
     tabs.clear()
@@ -330,7 +331,7 @@ def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(
     page.get_by_role("alertdialog").get_by_role("button", name="Store state").click()
     expect(kept).to_contain_text("Stored by")
     assert product.sql("select serial from private.states where module_id = %s", module) == [(7,)]
-    page.goto(f"/dashboard/modules?module={module}")
+    page.goto(f"/dashboard/modules?tab=state&module={module}")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download serial 7").click()
     assert download.value.suggested_filename == "platform-kept-state-7.json"

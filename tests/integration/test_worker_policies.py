@@ -154,7 +154,7 @@ def test_plan_of_10_mb_is_checked_in_a_second(tmp_path: Path) -> None:
     plan = json.dumps({"resource_changes": rows}).encode()
     assert len(plan) > 10_000_000
     (tmp_path / "rules.rego").write_text(OBJECTS)
-    (tmp_path / "input.json").write_bytes(policy_input(plan, {"module": {}}, {"rules.rego": OBJECTS}))
+    (tmp_path / "input.json").write_bytes(policy_input(plan, {"module": {"path": "a/b"}}, {"rules.rego": OBJECTS}))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [opa, "eval", "--format=json", f"--input={tmp_path}/input.json", f"--data={tmp_path}/rules.rego", "data"]
     answer = subprocess.run(command, check=True, capture_output=True).stdout

@@ -61,6 +61,14 @@ def test_columns_order_and_page_become_a_statement() -> None:
     assert values == [b"5", b"2"]
 
 
+def test_a_value_within_json_is_selected_by_a_name() -> None:
+    text, _ = read_statement(
+        "public", "t", parse_query(b"select=id,is_test:body->options->x,body->y"), None, is_counted=False
+    )
+    wanted = """select "t"."id", "t"."body"->'options'->'x' as "is_test", "t"."body"->'y' as "y" from"""
+    assert wanted in text
+
+
 def test_order_is_read_with_direction_and_nulls() -> None:
     assert [direction for _, direction in parse_query(b"order=a,b.desc,c.asc.nullslast,d.nullsfirst").order] == [
         "",

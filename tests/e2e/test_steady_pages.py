@@ -273,9 +273,10 @@ def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, 
     expect(mark(page, "off")).to_be_visible()
     product.sql("delete from memberships where org_id = %s and role = 'viewer'", person.org_id)
     line.mend()
-    expect(mark(page, "live")).to_be_visible()
     expect(page.locator(".ry-org")).to_contain_text(guest.org_name)
     expect(row(page, "not-for-guests")).to_have_count(0)
+    # The address names the organisation that they have left.
+    expect(page.get_by_text("You are not a member of the organisation that this link names.")).to_be_visible()
     page.close()
 
 

@@ -1,7 +1,6 @@
 """`runyard policies`: rules that plans must pass."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typer import Argument, Exit, Option
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 from cli.jobs.waiting import follow, worst_end
+from cli.modules.repository import git_answer
 from cli.options import Place, Yes, given
 from cli.output import say
 
@@ -134,19 +134,11 @@ def read_files(folder: Path) -> dict[str, str]:
 def source_of(folder: Path) -> str:
     """Name the folder and the commit that it is at; nothing outside of a repository."""
     place = folder.resolve() if folder.is_dir() else folder.resolve().parent
-    parts = [_git(place, "rev-parse", "--show-prefix"), _git(place, "rev-parse", "--short", "HEAD")]
+    parts = [git_answer(place, "rev-parse", "--show-prefix"), git_answer(place, "rev-parse", "--short", "HEAD")]
     if not parts[1]:
         return ""
-    is_changed = bool(_git(place, "status", "--porcelain", "."))
+    is_changed = bool(git_answer(place, "status", "--porcelain", "."))
     return f"{parts[0].rstrip('/') or '.'}@{parts[1]}{' with local changes' if is_changed else ''}"
-
-
-def _git(folder: Path, *words: str) -> str:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _find(here: Here, path: str, name: str) -> dict[str, Any]:

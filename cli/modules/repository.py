@@ -95,11 +95,11 @@ def _on_disk(place: Path, ref: str | None) -> Repository:
     if not place.is_dir():
         raise Missing(f"There is no folder {place}.", "Name a folder, or a repository by its address.")
     top = place.resolve()
-    url = _asked(top, "config", "--get", "remote.origin.url")
+    url = git_answer(top, "config", "--get", "remote.origin.url")
     if not url:
         return Repository(top, slug(top.name))
-    prefix = _asked(top, "rev-parse", "--show-prefix").rstrip("/")
-    branch = _asked(top, "symbolic-ref", "--short", "HEAD")
+    prefix = git_answer(top, "rev-parse", "--show-prefix").rstrip("/")
+    branch = git_answer(top, "symbolic-ref", "--short", "HEAD")
     return Repository(top, name_of(url), without_password(url), ref or branch, prefix)
 
 
@@ -127,8 +127,8 @@ def _untar(archive: Path, folder: Path) -> None:
                 place.write_bytes(content.read())
 
 
-def _asked(folder: Path, *arguments: str) -> str:
-    """Run git in a folder and return its output; empty where git is missing or fails."""
+def git_answer(folder: Path, *arguments: str) -> str:
+    """Run git in a folder and return its output; empty where git is missing, or fails."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
     except OSError:

@@ -12,7 +12,6 @@ create table private.sign_in_domains (
   primary key (org_id, domain)
 );
 create unique index sign_in_domains_proved_idx on private.sign_in_domains (domain) where proved_at is not null;
-alter table private.sign_in_domains enable row level security;
 comment on table private.sign_in_domains is
   'Domains of an organisation. A proved one is its own alone: only for its addresses does the provider speak.';
 comment on column private.sign_in_domains.domain is 'In lower case; its subdomains are others.';
@@ -29,7 +28,6 @@ create table private.sign_in_links (
   primary key (user_id, org_id)
 );
 create index sign_in_links_org_id_idx on private.sign_in_links (org_id);
-alter table private.sign_in_links enable row level security;
 comment on table private.sign_in_links is
   'Accounts whose owners, signed in otherwise, agreed that the provider may sign them in; each for one first time.';
 comment on column private.sign_in_links.is_test is 'Whether an owner only wants to see the claims: nothing is joined.';
@@ -333,7 +331,6 @@ $$;
 comment on function private.set_sign_in_provider is
   'Names the identity provider of an organisation, or changes all but its issuer. The edge function sign-in gives the '
   'secret to Auth. Owners.';
-grant execute on function private.set_sign_in_provider to authenticated;
 
 create function private.remove_sign_in_provider(p_org uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -353,7 +350,6 @@ $$;
 comment on function private.remove_sign_in_provider is
   'Removes the identity provider with its domains and everybody''s identity there. Members stay, and sign in with a '
   'password; teams lose whom a claim put there. Owners.';
-grant execute on function private.remove_sign_in_provider to authenticated;
 
 create function private.set_sign_in_rules(
   p_org uuid, p_default_role public.member_role, p_is_only boolean, p_break_glass uuid, p_hours integer default 24
@@ -388,7 +384,6 @@ $$;
 comment on function private.set_sign_in_rules is
   'How members enter: any way, or through the provider only, but for one owner; the role of a new member in no mapped '
   'group (null: none); and for how many hours the provider''s word counts. Owners.';
-grant execute on function private.set_sign_in_rules to authenticated;
 
 -- A domain as its owner sees it, with the record that proves it.
 create function private.domain_row(p_domain private.sign_in_domains) returns jsonb
@@ -418,7 +413,6 @@ end;
 $$;
 comment on function private.add_sign_in_domain is
   'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
-grant execute on function private.add_sign_in_domain to authenticated;
 
 create function private.remove_sign_in_domain(p_org uuid, p_domain text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -438,7 +432,6 @@ end;
 $$;
 comment on function private.remove_sign_in_domain is
   'Removes a domain: the provider signs nobody in with its addresses any more. Owners.';
-grant execute on function private.remove_sign_in_domain to authenticated;
 
 create function private.prove_sign_in_domain(p_org uuid, p_domain text, p_texts text[]) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -463,7 +456,6 @@ end;
 $$;
 comment on function private.prove_sign_in_domain is
   'Notes what DNS says about a domain; with its proof among the texts, the domain is proved. Edge functions only.';
-grant execute on function private.prove_sign_in_domain to service_role;
 
 create function private.set_team_claim(p_team uuid, p_claim text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -486,7 +478,6 @@ $$;
 comment on function private.set_team_claim is
   'Fills a team by a group at the identity provider, from everybody''s next sign-in on; without one it is filled by '
   'hand alone. Owners.';
-grant execute on function private.set_team_claim to authenticated;
 
 -- The claims of the caller's own last sign-in through the provider, or of a test of it, and the teams they fill.
 create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
@@ -528,7 +519,6 @@ $$;
 comment on function private.sign_in_settings is
   'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: '
   'the claims of the caller''s own last sign-in or test there}. Admins.';
-grant execute on function private.sign_in_settings to authenticated;
 
 -- ## people
 
@@ -540,7 +530,6 @@ $$;
 comment on function private.sign_in_provider_of is
   'The identity provider that speaks for an address {provider, name, is_only}, whether or not there is an account. '
   'Edge functions only.';
-grant execute on function private.sign_in_provider_of to service_role;
 
 create function private.allow_sign_in_link(p_is_test boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -566,4 +555,3 @@ $$;
 comment on function private.allow_sign_in_link is
   'Allows the provider of the caller''s domain to join this account, at its first sign-in within a quarter of an hour '
   '{provider, name}. Everybody who is signed in. As a test that sign-in only notes its claims: owners.';
-grant execute on function private.allow_sign_in_link to authenticated;

@@ -293,7 +293,6 @@ $$;
 comment on function private.export_manifest is
   'The manifest of an organisation, all kinds or these: what people set up, by names, without what is as it is anyway. '
   'Secrets are sealed boxes, for those who may write them. Members.';
-grant execute on function private.export_manifest to authenticated;
 
 -- ## making one so
 
@@ -567,4 +566,3 @@ comment on function private.apply_manifest is
   'nothing. With p_prune it removes what the listed kinds have beside it; with p_is_dry it tries everything and keeps '
   'nothing. Answers {changes: [{kind, name, act, fields}], left}; left is what p_prune would remove. Each change needs '
   'its own verb. Operators; admins for what they alone may change.';
-grant execute on function private.apply_manifest to authenticated;

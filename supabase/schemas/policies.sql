@@ -10,7 +10,6 @@ create table private.policy_bundles (
   used_at timestamptz not null default now(),
   primary key (org_id, sha256)
 );
-alter table private.policy_bundles enable row level security;
 comment on table private.policy_bundles is 'Rules by the digest of their files. Never changed.';
 comment on column private.policy_bundles.files is 'The files, {name: text}.';
 comment on column private.policy_bundles.used_at is 'When these rules were attached last.';
@@ -30,19 +29,12 @@ create table public.policy_sets (
   foreign key (org_id, bundle_sha256) references private.policy_bundles (org_id, sha256)
 );
 create index policy_sets_bundle_idx on public.policy_sets (org_id, bundle_sha256);
-alter table public.policy_sets enable row level security;
-grant select on public.policy_sets to authenticated, service_role;
-create policy "Members see their organisation's policy sets" on public.policy_sets
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids()))
-    and private.is_seen(org_id, path, array(select private.my_prefixes())));
 comment on table public.policy_sets is 'Sets of rules that plans at or below a path must pass.';
 comment on column public.policy_sets.path is 'The group or module it is attached to; "" is the whole organisation.';
 comment on column public.policy_sets.level is
   'advisory (is shown), overridable (waits for an override) or mandatory (is refused).';
 comment on column public.policy_sets.bundle_sha256 is 'Digest of its rules.';
 comment on column public.policy_sets.source is 'Repository folder and commit that the rules were read from, as text.';
-create trigger touch before update on public.policy_sets for each row execute function private.touch_updated_at();
 
 create table public.policy_checks (
   job_id bigint not null references public.provision_jobs (id) on delete cascade,
@@ -63,12 +55,6 @@ create table public.policy_checks (
   primary key (job_id, set_id)
 );
 create index policy_checks_org_id_idx on public.policy_checks (org_id, created_at desc);
-alter table public.policy_checks enable row level security;
-grant select on public.policy_checks to authenticated, service_role;
-create policy "Members see their organisation's policy checks" on public.policy_checks
-  for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
-    or org_id = any(array(select private.my_org_ids())) and exists (
-      select from public.provision_jobs as j where j.id = policy_checks.job_id));
 comment on table public.policy_checks is 'What each policy set found in a plan, and who overrode it.';
 comment on column public.policy_checks.attempt is 'The attempt that evaluated it.';
 comment on column public.policy_checks.level is 'The level of the set when the job was requested.';
@@ -162,7 +148,6 @@ $$;
 comment on function private.attach_policy is
   'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or '
   'with the rules that a job tested: {name, level, test}. Admins.';
-grant execute on function private.attach_policy to authenticated;
 
 -- A policy set that the caller may do this with.
 create function private.my_policy(p_policy uuid, p_verb text) returns public.policy_sets
@@ -192,7 +177,6 @@ end;
 $$;
 comment on function private.detach_policy is
   'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
-grant execute on function private.detach_policy to authenticated;
 
 create function private.policy_files(p_policy uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -204,7 +188,6 @@ begin
 end;
 $$;
 comment on function private.policy_files is 'The files of a policy set, {name: text}. Members.';
-grant execute on function private.policy_files to authenticated;
 
 -- ## what a job is checked with
 
@@ -326,7 +309,6 @@ $$;
 comment on function private.worker_policies is
   'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about '
   'the run.';
-grant execute on function private.worker_policies to worker, executor;
 
 create function private.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -359,4 +341,3 @@ $$;
 comment on function private.worker_record_checks is
   'Records what the policy sets of a job found in its plan, and answers whether it is refused. A job that applies '
   'without a saved plan is refused where one waits for an override, too.';
-grant execute on function private.worker_record_checks to worker, executor;

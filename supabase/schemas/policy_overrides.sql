@@ -75,4 +75,3 @@ $$;
 comment on function private.override_check is
   'Overrides an overridable policy set that a plan failed, with a reason. Approvals given before it end. Not by the '
   'requester where others have to approve. Admins.';
-grant execute on function private.override_check to authenticated;

@@ -11,7 +11,6 @@ create table private.policy_test_plans (
   primary key (job_id, plan_id)
 );
 create index policy_test_plans_plan_id_idx on private.policy_test_plans (plan_id);
-alter table private.policy_test_plans enable row level security;
 comment on table private.policy_test_plans is 'The plans of each test of policies, and what the rules found in them.';
 comment on column private.policy_test_plans.job_id is 'The test.';
 comment on column private.policy_test_plans.plan_id is 'The job whose plan it is.';
@@ -59,7 +58,6 @@ $$;
 comment on function private.test_policy is
   'Runs rules on a runner over the plans of the last days, at most 30, at and below a path: {name, files, source, '
   'days}. Changes nothing; policy_test shows the result. Admins.';
-grant execute on function private.test_policy to authenticated;
 
 -- ## the runner's call
 
@@ -142,7 +140,6 @@ $$;
 comment on function private.worker_policy_test is
   'Records what a test of policies found in plans, [{plan, verdict, messages}], and answers the next plans, redacted, '
   'with the facts about their runs; the files of the set with the first ones.';
-grant execute on function private.worker_policy_test to worker, executor;
 
 -- ## the result
 
@@ -195,4 +192,3 @@ $$;
 comment on function private.policy_test is
   'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule '
   'with job, module, resource, and what became of the plan; for those who see the plans. Members.';
-grant execute on function private.policy_test to authenticated;

@@ -69,7 +69,6 @@ $$;
 comment on function private.terminal_workspaces is
   'An organisation and its modules as workspaces of a terminal, a hundred per page: by path, first digits of the id, '
   'words in the path, names of groups above, or a group; with the path "" its groups. Members.';
-grant execute on function private.terminal_workspaces to authenticated;
 
 -- ## runs
 
@@ -149,7 +148,6 @@ end;
 $$;
 comment on function private.terminal_run is
   'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
-grant execute on function private.terminal_run to authenticated;
 
 create function private.terminal_runs(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -163,7 +161,6 @@ begin
 end;
 $$;
 comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
-grant execute on function private.terminal_runs to authenticated;
 
 -- ## logs
 
@@ -252,4 +249,3 @@ $$;
 comment on function private.terminal_log is
   'A piece of the log of a run''s plan or apply, in base64: STX, what it waits for, what the runner wrote, and ETX '
   'once it is over; null after that. Members.';
-grant execute on function private.terminal_log to authenticated;

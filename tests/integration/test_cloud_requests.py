@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,13 +186,21 @@ def slug_of(bench: Bench) -> str:
     return str(bench.rows("organizations", id=bench.org)[0]["slug"])
 
 
-def join(bench: Bench, person: Bench, role: str) -> None:
-    """Make somebody a member of the bench's organisation."""
-    with bench.database() as database:
-        database.execute(
-            "insert into memberships (org_id, user_id, email, role) select %s, id, email, %s from auth.users where email = %s",
-            (bench.org, role, person.account["email"]),
-        )
+@contextmanager
+def colleague(bench: Bench, folder: Path, role: str) -> Iterator[Bench]:
+    """Somebody who is a member of the bench's organisation for a while: other tests use the organisation too."""
+    with open_bench(bench.project, folder) as person:
+        email = person.account["email"]
+        with bench.database() as database:
+            database.execute(
+                "insert into memberships (org_id, user_id, email, role) select %s, id, email, %s from auth.users where email = %s",
+                (bench.org, role, email),
+            )
+        try:
+            yield person
+        finally:
+            with bench.database() as database:
+                database.execute("delete from memberships where org_id = %s and email = %s", (bench.org, email))
 
 
 def state(serial: int, lineage: str = "3f4d2c8e-0000-4000-8000-000000000001") -> dict[str, Any]:
@@ -221,9 +230,8 @@ def test_a_state_is_replaced_only_by_its_next_version(api: Api, module: str) -> 
 def test_a_lock_that_somebody_holds_keeps_others_out(
     api: Api, module: str, served: Bench, running_stack: RunningStack, tmp_path: Path
 ) -> None:
-    with open_bench(running_stack, tmp_path) as colleague:
-        join(served, colleague, "admin")
-        theirs = Api(running_stack.url, personal_token(colleague))
+    with colleague(served, tmp_path, "admin") as admin:
+        theirs = Api(running_stack.url, personal_token(admin))
         place = f"workspaces/{ws(module)}"
         assert theirs.made(f"{place}/actions/lock", {"reason": "mine"}).json()["data"]["attributes"]["locked"] is True
         assert "locked already" in refusal(409, api.made(f"{place}/actions/lock", {}))
@@ -284,9 +292,8 @@ def test_what_one_may_not_see_is_not_there(
     asked = paths(slug, name, module, plan, version)
     mine = {path: api.ask("GET", path).status_code for path in asked}
     assert {path for path, status in mine.items() if status != 200} == {f"policy-checks/polchk-{plan}"}
-    with open_bench(running_stack, tmp_path / "a") as stranger, open_bench(running_stack, tmp_path / "b") as guest:
+    with open_bench(running_stack, tmp_path / "a") as stranger, colleague(served, tmp_path / "b", "guest") as guest:
         outside, elsewhere = (Api(running_stack.url, personal_token(each)) for each in (stranger, guest))
-        join(served, guest, "guest")
         with served.database() as database:
             database.execute(
                 "insert into role_bindings (org_id, path, role, user_id) select org_id, 'elsewhere', 'admin', user_id"

@@ -69,7 +69,7 @@ class ClaimLoop:
     def pause(self) -> float:
         """Return the seconds to wait for a wake-up before the next claim."""
         if self._failures:
-            return jittered(backoff(self._failures, first=0.5, most=self._poll_seconds), 0.1)
+            return backoff(self._failures, first=0.5, most=self._poll_seconds)
         if self._is_rung():
             return jittered(max(RUNG_POLL_SECONDS, self._poll_seconds), 1 / 3)
         return jittered(self._poll_seconds, 0.1)

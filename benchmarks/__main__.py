@@ -1,6 +1,7 @@
-"""`python -m benchmarks [name …] [--full]`: run the benchmarks one after the other; each writes JSON and prints a table.
+"""`python -m benchmarks [name …] [--full] [--baseline]`: run the benchmarks one after the other; each writes JSON and prints a table.
 
-`--full` takes the sizes that the aims speak of, where a benchmark is smaller by default; that can take an hour.
+`--full` takes the sizes that the aims speak of, where a benchmark is smaller by default; that can take an hour. The ratios are compared
+with `baseline.json`, those of the last whole run that was kept; `--baseline` keeps the ratios of this run there.
 """
 
 import os
@@ -8,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import baseline
+
 FOLDER = Path(__file__).resolve().parent
-HELPERS = {"__init__", "__main__", "load", "outcome", "processes"}
+HELPERS = {"__init__", "__main__", "baseline", "load", "outcome", "processes"}
 
 
 def names() -> list[str]:
@@ -22,9 +25,8 @@ def main() -> int:
     """Run the named programs, or all; continue after one that lacks a figure, and list it at the end."""
     given = sys.argv[1:]
     if "--full" in given:
-        given.remove("--full")
         os.environ["RUNYARD_BENCH_FULL"] = "1"
-    chosen = given or names()
+    chosen = [name for name in given if name not in {"--full", "--baseline"}] or names()
     unknown = [name for name in chosen if name not in names()]
     if unknown:
         print(f"There is no benchmark named {', '.join(unknown)}; choose from {', '.join(names())}.", file=sys.stderr)
@@ -32,8 +34,13 @@ def main() -> int:
     failed = []
     for name in chosen:
         print(f"\n==> {name}", flush=True)
+        (FOLDER / "results" / f"{name}.json").unlink(missing_ok=True)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=FOLDER.parent, check=False).returncode:
             failed.append(name)
+    found = baseline.ratios(chosen)
+    baseline.show(found)
+    if "--baseline" in given:
+        baseline.keep(found)
     print(f"\nResults are in {FOLDER / 'results'}.")
     if failed:
         print(f"Some figures are missing, see above: {', '.join(failed)}.", file=sys.stderr)

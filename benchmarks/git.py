@@ -164,9 +164,11 @@ def main() -> None:
                 wait_until(lambda: runner.said("doorbell_connected"))
                 repository.poll()
                 with outcome.part("pushes"):
-                    outcome.parts["pushes"] = measure_pushes(repository, provider)
+                    outcome.parts["pushes"] = pushes = measure_pushes(repository, provider)
+                    outcome.ratio("queued to read", pushes["ratio"], is_less_better=True)
                 with outcome.part("deliveries"):
-                    outcome.parts["deliveries"] = measure_deliveries(stack, repository)
+                    outcome.parts["deliveries"] = deliveries = measure_deliveries(stack, repository)
+                    outcome.ratio("deliveries to requests", deliveries["ratio"])
     for name in ("pushes", "deliveries"):
         print(name, outcome.parts.get(name), flush=True)
     outcome.keep()

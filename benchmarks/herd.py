@@ -207,6 +207,8 @@ def main() -> None:
             found = uvloop.run(measure(stack, bench))
             outcome.parts["herd"] = found
             show(found)
+            for figure in ("claims_per_job", "messages_per_job"):
+                outcome.ratio(figure.replace("_", " "), found[figure], is_less_better=True)
     outcome.keep()
 
 

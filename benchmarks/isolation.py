@@ -135,6 +135,7 @@ def main() -> None:
                 (root / name).mkdir(parents=True)
             found = asyncio.run(compare(isolation_for(way, Path(folder)), root))
             outcome.parts[way] = found
+            outcome.ratio(f"output through {way}", found["output_ratio"], is_less_better=True)
             row = (found["plain"]["ms"], found["enclosed"]["ms"], found["added_ms"], found["added_processor_ms"])
             print(
                 f"{way:<14}{row[0]:>8}{row[1]:>10}{row[2]:>8}{row[3]:>16}{found['added_mib']:>7}{found['output_ratio']:>8}×"

@@ -123,8 +123,10 @@ def measure(product: Product, outcome: Outcome) -> None:
         waits = [float(row[0]) for row in product.sql(WAITS, made)]
         outcome.parts |= {"next_step_seconds": round(max(waits), 3), "set_seconds": round(ordered, 2)}
         outcome.parts |= {"unordered_seconds": round(plain, 2), "ordered_to_unordered": round(ordered / plain, 2)}
+        outcome.ratio("ordered to unordered", ordered / plain, is_less_better=True)
     with outcome.part("the graph page"):
         outcome.parts |= asyncio.run(measure_page(product, person))
+        outcome.ratio("graph page to group page", outcome.parts["graph_to_group"], is_less_better=True)
 
 
 def show(found: dict[str, Any]) -> None:

@@ -30,6 +30,11 @@ class Outcome:
     name: str
     parts: dict[str, Any] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    ratios: dict[str, float] = field(default_factory=dict)
+
+    def ratio(self, name: str, value: float, *, is_less_better: bool = False) -> None:
+        """A figure that another machine may be compared by; it is kept so that more is better."""
+        self.ratios[name] = round(1 / value if is_less_better else value, 4)
 
     @contextmanager
     def part(self, what: str) -> Iterator[None]:
@@ -39,7 +44,7 @@ class Outcome:
 
     def keep(self) -> None:
         """Write the JSON; the exit code tells that something is missing in it."""
-        keep(self.name, {"benchmark": self.name, **self.parts, "failed": self.failed})
+        keep(self.name, {"benchmark": self.name, **self.parts, "ratios": self.ratios, "failed": self.failed})
         end(self.failed)
 
 

@@ -173,6 +173,8 @@ def main() -> None:
                     found = measure(bench, runners, environ, modules[title], SAMPLES[title], terminal)
                     outcome.parts[title] = found
                     show(title, found)
+                    for way in (*MODES, "terminal"):
+                        outcome.ratio(f"{title}, {way}", found[way]["all"] / found["bare"]["all"], is_less_better=True)
     outcome.keep()
 
 

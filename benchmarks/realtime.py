@@ -190,7 +190,9 @@ async def run(stack: RunningStack, seconds: float, outcome: Outcome) -> None:
         connection.execute(TABLES.encode())
     for scenario in SCENARIOS:
         with outcome.part(scenario.label):
-            rows.append(await measure(stack, scenario, seconds))
+            rows.append(row := await measure(stack, scenario, seconds))
+            bare, own = row["bare"]["p50_ms"], row["realtime"]["p50_ms"]
+            outcome.ratio(f"{scenario.label}, to bare", own / bare, is_less_better=True)
 
 
 def main() -> None:

@@ -158,6 +158,7 @@ def main() -> None:
             for level in LEVELS:
                 with outcome.part(f"{level} connections"):
                     rows.append(measure(url, key, pool_url, level, options.seconds))
+                    outcome.ratio(f"{level} connections", rows[-1]["ratio"])
         finally:
             with psycopg.connect(db_url, autocommit=True) as connection:
                 connection.execute("drop function public.bench_echo(int, text)")

@@ -114,6 +114,7 @@ def measure(stack: RunningStack, outcome: Outcome) -> None:
             during = sign_ins(caller, person, runners)
     for name, before in alone.items():
         outcome.parts[name] = row(before, during[name])
+        outcome.ratio(name, outcome.parts[name]["ratio"], is_less_better=True)
         print(f"{name:>8}: {outcome.parts[name]}{'' if outcome.parts[name]['ratio'] <= AIM else ' ✗'}")
     outcome.parts["flood"] = {str(status): times for status, times in statuses.items()}
     print(f"   flood: {outcome.parts['flood']}")

@@ -92,7 +92,9 @@ class Report:
         print(line, flush=True)
 
     def as_json(self) -> dict[str, Any]:
-        return {"benchmark": "database", **asdict(self)}
+        aimed = {each.name: each for each in self.figures if each.aim != "–" and each.ratio > 0}
+        ratios = {name: each.ratio if "≥" in each.aim else round(1 / each.ratio, 4) for name, each in aimed.items()}
+        return {"benchmark": "database", **asdict(self), "ratios": ratios}
 
 
 @dataclass

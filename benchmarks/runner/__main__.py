@@ -28,6 +28,9 @@ def measure(folder: Path, outcome: Outcome) -> None:
             with outcome.part(name):
                 outcome.parts[name] = part.measure(stack, folder / name)
                 part.show(outcome.parts[name])
+    for name in ("end_to_end", "redact_and_spool"):
+        if found := outcome.parts.get("logs"):
+            outcome.ratio(f"log, pipe per {name.replace('_', ' ')}", found[f"pipe_per_{name}"], is_less_better=True)
     outcome.parts["load_after"] = os.getloadavg()
 
 

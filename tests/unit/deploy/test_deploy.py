@@ -26,6 +26,10 @@ def is_understood(variable: str) -> bool:
     return variable in OTHER_VARIABLES or path_of_variable(variable) is not None
 
 
+def dockerfile() -> str:
+    return (DEPLOY / "Dockerfile").read_text()
+
+
 def test_compose_gives_the_runner_variables_that_it_reads() -> None:
     runner = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["runner"]
     targets = [secret["target"] for secret in runner["secrets"]]
@@ -35,20 +39,24 @@ def test_compose_gives_the_runner_variables_that_it_reads() -> None:
 
 def test_a_cloud_task_starts_the_images_command() -> None:
     # ECS puts the task's command into the place of the image's CMD, behind its entry point.
-    text = (DEPLOY / "Dockerfile").read_text()
+    text = dockerfile()
     assert f"CMD {json.dumps(list(COMMAND))}" in text
 
 
-def test_the_image_builds_the_engine_as_the_catalogue_does() -> None:
-    text = (DEPLOY / "Dockerfile").read_text()
-    engine = ENGINES["tofu"]
-    assert f"'{engine.ldflags}'" in text
-    assert engine.package in text
-    assert "USER 10001" in text
+@pytest.mark.parametrize("name", ["tofu", "terragrunt", "opa"])
+def test_the_image_builds_an_engine_as_the_catalogue_does(name: str) -> None:
+    engine = ENGINES[name]
+    built = re.search(rf"cd {name} && go build (.+?)\s+-o /out/{name} {engine.package}\n", dockerfile(), re.DOTALL)
+    assert built
+    assert f"-mod=readonly -trimpath -ldflags '{engine.ldflags}'" in built[1]
+
+
+def test_the_image_runs_as_an_ordinary_user() -> None:
+    assert "USER 10001" in dockerfile()
 
 
 def test_dockerignore_keeps_exactly_the_paths_that_the_image_copies() -> None:
-    copies = re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    copies = re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", dockerfile(), re.MULTILINE)
     kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
     sources = {source.rstrip("/") for line in copies for source in line.split()}
     assert sources == kept

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from cli.runners.shared import read_configuration
 from stack.settings import PROJECT
 from worker.settings import load_settings
@@ -36,11 +38,12 @@ def test_the_env_file_has_every_setting_of_a_tharsis_runner() -> None:
     assert (PROJECT / "deploy" / "credhelpers" / helper).is_file()
 
 
-def test_the_image_is_labelled_with_the_engine_that_it_is_built_with() -> None:
-    sources = (PROJECT / "cli/engines/modules/tofu/go.mod").read_text()
-    (version,) = re.findall(r"^require github.com/opentofu/opentofu v(\S+)$", sources, re.MULTILINE)
+@pytest.mark.parametrize(("name", "module"), [("tofu", "opentofu/opentofu"), ("terragrunt", "gruntwork-io/terragrunt")])
+def test_the_image_is_labelled_with_the_engines_that_it_is_built_with(name: str, module: str) -> None:
+    sources = (PROJECT / f"cli/engines/modules/{name}/go.mod").read_text()
+    (version,) = re.findall(rf"^\s*(?:require )?github.com/{module} v(\S+)$", sources, re.MULTILINE)
     for file in ("Dockerfile", "helm/runyard-worker/templates/statefulset.yaml"):
-        assert f"tofu={version}" in (PROJECT / "deploy" / file).read_text(), file
+        assert f"{name}={version}" in (PROJECT / "deploy" / file).read_text(), file
 
 
 def test_the_shared_runners_file_is_valid() -> None:

@@ -446,6 +446,8 @@ begin
     perform private.drop_outdated_applies(v_job.org_id, v_job.module_id, true);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
+      update private.artifacts set expires_at = least(expires_at, now() + interval '1 day')
+      where job_id = v_job.plan_job_id and name = 'plan.tfplan';
       perform private.note_applied_inputs(v_job);
       perform private.promote(v_job.module_id);
       perform private.follow_apply(v_job);

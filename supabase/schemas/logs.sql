@@ -184,12 +184,13 @@ create table private.artifacts (
   name text not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
   body bytea not null check (octet_length(body) <= 33554432),
   sha256 text not null,
-  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '30 days',
   primary key (job_id, attempt, name)
 );
-create index artifacts_created_at_idx on private.artifacts (created_at);
+create index artifacts_expires_at_idx on private.artifacts (expires_at);
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
+comment on column private.artifacts.expires_at is 'A saved plan: one day after its apply.';
 
 -- The bytes of something that was sent in base64 with its SHA-256.
 create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text) returns bytea

@@ -396,8 +396,8 @@ begin
     when 'old_artifacts' then
       -- Each may have 32 MiB.
       delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
-        select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
-        order by o.created_at limit 200);
+        select o.job_id, o.attempt, o.name from private.artifacts as o where o.expires_at < now()
+        order by o.expires_at limit 200);
     when 'old_bundles' then
       -- No job that names an older one waits any more.
       delete from private.policy_bundles as b where b.used_at < now() - interval '90 days' and not exists (

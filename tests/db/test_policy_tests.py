@@ -138,7 +138,7 @@ def test_plans_of_fewer_days(world: World, org: Organization, runner: Runner) ->
 
 def test_redacted_plan_is_swept_after_30_days(world: World, org: Organization, runner: Runner) -> None:
     job = planned(org, runner, "a/b")
-    age = "update private.artifacts set created_at = now() - interval '31 days' where job_id = %s"
+    age = "update private.artifacts set expires_at = now() - interval '1 day' where job_id = %s"
     world.owner.connection.execute(age, [job["id"]])
     world.owner.connection.execute("select private.remove_old_rows('old_artifacts')")
     made = request(org)

@@ -1,12 +1,13 @@
 """Effects of time, which are the same if the sweep runs twice at once or an hour late."""
 
+import base64
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.db.world import Caller, Organization, World, refused
+from tests.db.world import Caller, Organization, World, refused, sha256, this
 
 
 def test_silence_makes_a_runner_offline_and_a_heartbeat_brings_it_back(world: World, org: Organization) -> None:
@@ -190,14 +191,32 @@ def test_one_old_day_that_cannot_be_dropped_keeps_no_other(fresh_world: World) -
 def test_old_artifacts_are_removed_in_batches(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     world.owner.connection.execute(
-        "insert into private.artifacts (job_id, attempt, name, body, sha256, created_at) "
-        "select %s, 1, 'a' || n, '', '', now() - interval '31 days' - n * interval '1 hour' from generate_series(1, 201) as n",
+        "insert into private.artifacts (job_id, attempt, name, body, sha256, expires_at) "
+        "select %s, 1, 'a' || n, '', '', now() - n * interval '1 hour' from generate_series(1, 201) as n",
         [org.enqueue("a/b")],
     )
     for left in (["a1"], []):
         world.owner.connection.execute("delete from private.clocks")
         world.sweep()
         assert world.owner.rows("select name from private.artifacts") == left
+
+
+@pytest.mark.parametrize(("status", "days"), [("SUCCEEDED", 1), ("FAILED", 30)])
+def test_a_saved_plan_ends_one_day_after_its_apply(world: World, org: Organization, status: str, days: int) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b", "PLAN")
+    plan = runner.claim_one()
+    for name in ("plan.tfplan", "changes.json"):
+        body = base64.b64encode(name.encode()).decode()
+        runner.call("worker_put_artifact", **this(plan), p_name=name, p_body_base64=body, p_sha256=sha256(name))
+    runner.finish(plan, p_plan_summary={"has_changes": True, "create": 1})
+    org.enqueue("a/b", "APPLY", plan_job_id=plan["id"])
+    runner.finish(runner.claim_one(), status)
+    found = world.owner.rows(
+        "select name || ' ' || round(extract(epoch from expires_at - now()) / 86400) from private.artifacts"
+        " where job_id = %s order by name", plan["id"],
+    )  # fmt: skip
+    assert found == ["changes.json 30", f"plan.tfplan {days}"]
 
 
 def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> None:

@@ -1,4 +1,4 @@
-"""The ratios that are kept: a run that is worse says so."""
+"""The ratios that are kept: a run that is worse is marked."""
 
 import json
 from pathlib import Path

@@ -8,8 +8,7 @@ from typer import Argument, Option
 from cli.client.issuer import check_served, project_documents
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
-from cli.jobs.follow import ENDS
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import ENDS, call_keyed
 from cli.jobs.waiting import follow
 from cli.options import Place, Yes, given, pairs
 

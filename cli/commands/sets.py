@@ -8,8 +8,7 @@ from typer import Argument, Option
 
 from cli.command import Here, command, new_app
 from cli.errors import ExitCode
-from cli.jobs.follow import patiently
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import call_keyed, patiently
 from cli.options import Yes, with_id
 from cli.output import say
 

@@ -1,7 +1,9 @@
 """The workspace that the steps of one job share: directory, environment, log, control, results."""
 
 import asyncio
+import base64
 import errno
+import hashlib
 import os
 import secrets
 import shlex
@@ -202,3 +204,12 @@ class Workspace:
             function(path)
 
         shutil.rmtree(self.root, onerror=unlock, ignore_errors=False) if self.root.exists() else None
+
+
+async def fetch_artifact(space: Workspace, name: str) -> bytes:
+    """Read a file of the plan's job and compare its checksum."""
+    reply = await space.context.server.get_artifact(space.ref, name)
+    body = base64.b64decode(str(reply.get("body_base64") or ""))
+    if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
+        raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")
+    return space.keys.unseal(body)

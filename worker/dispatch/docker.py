@@ -16,7 +16,7 @@ from worker.dispatch.executor_order import COMMAND, ENGINES_LABEL, Order, whole_
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
-from worker.settings.sizes import parse_bytes
+from worker.settings.dispatcher import parse_bytes
 
 PULL_SECONDS = 600
 POLL_SECONDS = 2.0

@@ -30,9 +30,8 @@ from worker.enums import (
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.files.own_files import reserve_own
 from worker.fitness import lacking
-from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
-from worker.logs.shipper import Shipper
+from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
 from worker.running.reporter import Reporter

@@ -22,8 +22,7 @@ from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import WRITING_TYPES, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable
-from worker.logs.batching import BatchRules
-from worker.logs.shipper import Shipper
+from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
 from worker.running.kept import hand_over_kept
@@ -36,7 +35,6 @@ from worker.statebackend.journal import Journal, keep_journal
 CRASHED = "The runner's process ended in the middle of the job"
 # The kernel interrupted the engine when the runner died; this is its time to stop in order.
 _ORPHAN_SECONDS = 30.0
-
 
 # Continues an attempt whose executor an earlier process started; receives whether it is still ours.
 TakeOver = Callable[[SavedAttempt, bool], None]

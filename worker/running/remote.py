@@ -8,7 +8,6 @@ from typing import Any
 
 from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
-from worker.attempt.approval import approved_hooks
 from worker.attempt.context import JobContext
 from worker.attempt.control import StopCause
 from worker.attempt.outcome import Outcome, failure
@@ -22,6 +21,7 @@ from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejec
 from worker.exit_codes import ExitCode
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
+from worker.steps.hooks import approved_hooks
 
 # Exit codes of an executor that has reported to the server how the job ended.
 TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)

@@ -10,8 +10,7 @@ from worker.clock import Clock, backoff, jittered
 from worker.errors import Fatal, Rejected, Retryable, WorkerError
 from worker.exit_codes import ExitCode
 from worker.runtime_log import get_logger
-from worker.session.credential_requests import ask
-from worker.session.credentials import Credentials
+from worker.session.credentials import Credentials, ask
 from worker.session.identity import RunnerIdentity
 
 # A process that died a moment ago still looks alive to the server for a minute.

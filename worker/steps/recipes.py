@@ -9,11 +9,11 @@ from worker.attempt.workspace import Workspace
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
+from worker.steps.bound_inputs import write_inputs
 from worker.steps.engine import respect_code
-from worker.steps.exchange import exchange_tokens
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
-from worker.steps.inputs import write_inputs
+from worker.steps.identity import exchange_tokens
 from worker.steps.policies import check_policies
 from worker.steps.policy_test import keep_redacted, run_policy_test
 from worker.steps.prepare import make_folders, prepare

@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.frame.session import may
-from app.jobs.components.outputs import output_item
+from app.jobs.components.rail import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState

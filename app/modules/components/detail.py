@@ -13,7 +13,7 @@ from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
-from app.modules.components.rail import beside_rail
+from app.modules.components.group import beside_rail
 from app.modules.components.repository import repository
 from app.modules.components.state_change import change_button
 from app.modules.state.actions import ModuleActionState

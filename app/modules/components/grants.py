@@ -3,7 +3,7 @@
 import reflex as rx
 
 from app.frame.session import may
-from app.modules.components.links import linked_module, unlink_button
+from app.modules.components.dependencies import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
 from app.ui.button import plain_button
 from app.ui.elements import ago

@@ -2,8 +2,7 @@
 
 from typing import Any, TypedDict
 
-from app.modules.view.drift_rules import write_drift_rules
-from app.modules.view.spec import HOOKS
+from app.modules.view.spec import HOOKS, write_drift_rules
 from app.ui.reader import Row
 from wire.spans import write_time_limits
 

@@ -1,11 +1,18 @@
 """A module's form, checked field by field, and the spec that the database takes."""
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.modules.view import source_fields
-from app.modules.view.drift_rules import read_drift_rules
 from app.ui.form import fields
+from app.ui.form.fields import Wrong
 from app.ui.form.spec import Checked, Form, texts
+
+# A rule of drift that is ignored: `address attribute until=2030-01-31 # reason`.
+_DRIFT_RULE = re.compile(
+    r"(?P<address>\S+)(?:\s+(?!until=)(?P<attribute>\S+))?(?:\s+until=(?P<until>\d{4}-\d\d-\d\d))?\s+#\s*(?P<reason>\S.*)"
+)
 
 ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
@@ -118,3 +125,22 @@ def _files(checked: Checked, form: Form, prefix: str) -> list[dict[str, Any]]:
 def _hooks(checked: Checked, form: Form) -> dict[str, str]:
     scripts = {hook: checked.take(f"hook:{hook}", form, fields.text_of, "") for hook in HOOKS}
     return {hook: script for hook, script in scripts.items() if script.strip()}
+
+
+def read_drift_rules(text: str) -> list[dict[str, str]]:
+    """Read the lines; what is missing of a rule is left out."""
+    rules = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if not (found := _DRIFT_RULE.fullmatch(line)):
+            raise Wrong(f'"{line[:60]}" is not a rule. Write: aws_instance.web tags.Seen until=2030-01-31 # reason')
+        rules.append({name: value for name, value in found.groupdict().items() if value})
+    return rules
+
+
+def write_drift_rules(rules: Iterable[Mapping[str, str]]) -> str:
+    return "\n".join(
+        " ".join(filter(None, [
+            each["address"], each.get("attribute"), each.get("until") and f"until={each['until']}", f"# {each['reason']}",
+        ]))
+        for each in rules
+    )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.releases.file_list import file_list
+from app.frame.releases.dialog import file_list
 from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState

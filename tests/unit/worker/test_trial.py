@@ -10,7 +10,7 @@ import stamina
 from tests.unit.worker.fakes import HandClock, Network
 from worker.errors import Fatal, Retryable
 from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.main import Runner
 from worker.settings import load_settings
 

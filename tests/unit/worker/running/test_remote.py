@@ -9,8 +9,7 @@ import pytest
 from tests.unit.worker.fakes import HandClock, Network
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.attempt.saved_attempt import leftovers
 from worker.dispatch.base import Execution
 from worker.dispatch.executor_order import Order

@@ -17,8 +17,7 @@ from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock, backoff
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fatal, Retryable, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal, Retryable, WorkerError
 from worker.logs.redactor import KnownSecrets
 from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left

@@ -16,8 +16,8 @@ from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.ui.link import organisation_in, within
-from app.ui.words import count_needed, initials
+from app.ui.controls import organisation_in, within
+from app.ui.view import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})

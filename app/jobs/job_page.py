@@ -4,9 +4,8 @@ from functools import partial
 
 import reflex as rx
 
-from app.frame.layout import page, page_key
+from app.frame.layout import Route, page, page_key
 from app.frame.not_found import absent
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
 from app.jobs.components.checks import checks_panel
@@ -23,8 +22,8 @@ from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
+from app.ui.controls import icon
 from app.ui.elements import DOWNLOAD, since
-from app.ui.icons import icon
 from app.ui.panel import or_problem
 
 View = JobState.view

@@ -8,7 +8,7 @@ import reflex as rx
 from app.frame.session import AppState, puts
 from app.live.page import LivePage
 from app.project.models import BrowserSession
-from app.ui.form.spec import Checked
+from app.ui.form.fields import Checked
 
 
 class Listed(AppState, mixin=True):

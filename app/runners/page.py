@@ -4,9 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import RUNNERS, head, new_button, page, place_tabs
+from app.frame.layout import RUNNERS, Route, head, new_button, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
@@ -23,11 +22,9 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
-from app.ui.button import act_button, plain_button, quiet_button, small_button
-from app.ui.dialog import alert, cancel, dialog_acts
+from app.ui.controls import act_button, icon, plain_button, quiet_button, small_button
+from app.ui.dialog import alert, cancel, dialog_acts, sheet
 from app.ui.elements import doc_link
-from app.ui.icons import icon
-from app.ui.sheet import sheet
 from app.ui.table import search_box
 
 # While nobody has counted them yet, the page has the look that it has most of the time.

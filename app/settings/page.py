@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.frame.route import Route
+from app.frame.layout import Route
 from app.settings.components.account import account
 from app.settings.components.audit import audit
 from app.settings.components.cloud_identities import identities

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cli.command import Here, command, new_app
-from cli.options import AnyPath
+from cli.command import AnyPath, Here, command, new_app
 from cli.output import plain
 
 Row = Mapping[str, Any]

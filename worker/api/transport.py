@@ -9,8 +9,7 @@ import orjson
 
 from wire.answers import is_passing
 from worker.api.replies import Document, read_answer
-from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired, WorkerError
 from worker.version import __version__
 
 _EXPIRED_TOKEN = frozenset({"PGRST301", "PGRST303", "UNAUTHORIZED_INVALID_JWT_FORMAT"})

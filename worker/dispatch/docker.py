@@ -11,8 +11,7 @@ from aiodocker.exceptions import DockerError
 from aiohttp import ClientError
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST
-from worker.dispatch.executor_order import COMMAND, ENGINES_LABEL, Order, whole_environment
+from worker.dispatch.base import COMMAND, ENGINES_LABEL, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings

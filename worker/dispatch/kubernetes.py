@@ -12,12 +12,10 @@ from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, Core
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST
-from worker.dispatch.executor_order import Order
+from worker.dispatch.base import LOST, Order
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
-from worker.errors import RunnerUnfit
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.dispatcher import AuthType, DispatcherData

@@ -11,8 +11,7 @@ from worker.attempt.control import Stop, StopCause
 from worker.attempt.outcome import Outcome, failure
 from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
-from worker.attempt.step import Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Step, Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.engines.rescue import ERRORED_STATE

@@ -14,11 +14,19 @@ from worker.attempt.outcome import Outcome, failure
 from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
-from worker.dispatch.base import LOST, Dispatcher, Execution
-from worker.dispatch.executor_order import Order, executor_name, passed_variables
+from worker.dispatch.base import LOST, Dispatcher, Execution, Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import (
+    ExitCode,
+    Fenced,
+    JobCancelled,
+    JobFailed,
+    JobInterrupted,
+    Rejected,
+    Retryable,
+    RunnerUnfit,
+    WorkerError,
+)
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.steps.hooks import approved_hooks

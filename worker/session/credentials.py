@@ -8,8 +8,7 @@ from pydantic import SecretStr
 
 from worker.api.replies import Document
 from worker.api.transport import Transport
-from worker.errors import Fatal, Rejected, Retryable, TokenExpired
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal, Rejected, Retryable, TokenExpired
 from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
 from worker.vaults import FILE, read_secret, run_command

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from worker.attempt.spec import Hook, JobSpec
-from worker.attempt.step import Act, Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Act, Step, Workspace
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed

@@ -7,8 +7,7 @@ import reflex as rx
 from app.frame.releases.files import RunnerFile
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
-from app.ui.button import icon_button, small_button
-from app.ui.copy import copy_icon
+from app.ui.controls import copy_icon, icon_button, small_button
 from app.ui.elements import ago
 
 State = ReleaseNotesState

@@ -11,10 +11,8 @@ from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.given import GivenView
 from app.jobs.view.reviews import ApprovalView
-from app.ui.button import plain_button
-from app.ui.copy import copy_icon
+from app.ui.controls import copy_icon, icon, plain_button
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link
-from app.ui.icons import icon
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 

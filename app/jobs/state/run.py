@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.frame.session import AppState, puts, takes
 from app.project.models import Filter, Query
-from app.ui.reader import read
+from app.ui.view import read
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {

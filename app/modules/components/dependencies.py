@@ -7,12 +7,9 @@ import reflex as rx
 from app.frame.session import may
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
-from app.ui.button import icon_button, plain_button, small_button
-from app.ui.choice import choice
-from app.ui.feedback import notice
+from app.ui.controls import choice, icon_button, page_link, plain_button, small_button
 from app.ui.form.elements import check_field, exact_input
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import notice, titled_panel
 
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"

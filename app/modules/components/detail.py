@@ -23,13 +23,19 @@ from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
-from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
-from app.ui.choice import dropdown
+from app.ui.controls import (
+    act_button,
+    dropdown,
+    icon,
+    icon_button,
+    link_button,
+    page_link,
+    plain_button,
+    quiet_button,
+    small_button,
+)
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
-from app.ui.feedback import notice
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import menu_item, titled_panel
+from app.ui.panel import menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
 Module = ModulesState.module

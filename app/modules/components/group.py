@@ -14,10 +14,8 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
-from app.ui.button import icon_button, plain_button
+from app.ui.controls import at, icon, icon_button, page_link, plain_button
 from app.ui.elements import ago
-from app.ui.icons import icon
-from app.ui.link import at, page_link
 from app.ui.panel import menu_item, titled_panel
 
 Group = ModulesState.group

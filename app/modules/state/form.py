@@ -11,8 +11,7 @@ from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
 from app.project.models import Filter, Query
 from app.ui.form import fields
-from app.ui.form.fields import Wrong
-from app.ui.form.spec import texts
+from app.ui.form.fields import Wrong, texts
 from wire.spans import write_time_limits
 
 MAX_ROWS = 64

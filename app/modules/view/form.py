@@ -3,7 +3,7 @@
 from typing import Any, TypedDict
 
 from app.modules.view.spec import HOOKS, write_drift_rules
-from app.ui.reader import Row
+from app.ui.view import Row
 from wire.spans import write_time_limits
 
 

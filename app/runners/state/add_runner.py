@@ -25,7 +25,7 @@ from app.runners.view.form import (
     build_accounts,
     check_host,
 )
-from app.ui.words import parse_time
+from app.ui.view import parse_time
 from wire.tokens import make_token
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it

@@ -9,7 +9,7 @@ from app.frame.session import AppState, puts, say_error, takes
 from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
-from app.ui.words import count
+from app.ui.view import count
 
 KINDS = ("drain", "disable", "update", "label")
 # The most runners that the database changes at a time, and that a list returns at a time.

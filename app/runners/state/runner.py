@@ -33,8 +33,7 @@ from app.runners.view.detail import (
 )
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
-from app.ui.reader import read
-from app.ui.words import parse_time
+from app.ui.view import parse_time, read
 
 JOBS_SHOWN = 8
 RUNNING = ("CLAIMED", "PROCESSING")

@@ -12,7 +12,7 @@ from app.live.page import LivePage
 from app.project.models import BrowserSession, Row
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.ui.reader import read
+from app.ui.view import read
 
 PAIR = tuple[str, str]
 NO_ROLE, NOBODY = "none", ""

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.session import puts
 from app.live.item_form import OpenForm, Removal, Removing
 from app.project.models import Filter, Query, Row
-from app.ui.reader import read
+from app.ui.view import read
 
 
 class TeamView(TypedDict):

@@ -83,7 +83,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
         target.write_bytes(place.release.read_bytes())
         return hashlib.sha256(place.release.read_bytes()).hexdigest()
 
-    monkeypatch.setattr("worker.update.fetching.download", download)
+    monkeypatch.setattr("worker.update.recipe.download", download)
 
 
 def test_only_a_job_about_the_runner_itself_is_its_own_update(place: Place) -> None:

@@ -2,13 +2,11 @@
 
 import reflex as rx
 
-from app.frame.layout import head, page
-from app.frame.route import Route
+from app.frame.layout import Route, head, page
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import NodeView, StepView
-from app.ui.feedback import empty
-from app.ui.link import at, page_link
-from app.ui.panel import or_problem, titled_panel
+from app.ui.controls import at, page_link
+from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table, unmarked
 
 State = GraphState

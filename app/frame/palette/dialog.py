@@ -6,9 +6,7 @@ import reflex as rx
 
 from app.frame.palette.state import PaletteState
 from app.frame.palette.view import Group, Item
-from app.ui.button import small_button
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.controls import icon, page_link, small_button
 
 ICONS = (
     "box",

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 from urllib.parse import quote
 
-from app.ui.reader import Row
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row
 
 # Typed first, it leaves only actions.
 ACTIONS_ONLY = ">"

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 from urllib.parse import quote
 
-from app.ui.reader import Row
-from app.ui.words import count
+from app.ui.view import Row, count
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 44, 96, 16, 26
 LEGEND = "An edge leads from outputs to the module that uses them."

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from app.runners.view.events import say_reason
-from app.ui.reader import Row, read
-from app.ui.words import capitalised, count, duration
+from app.ui.view import Row, capitalised, count, duration, read
 
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"
@@ -86,7 +85,6 @@ def is_starting(worker: Row) -> bool:
 
 # How the database's reason begins when a runner could not sign in, no matter who started it.
 NO_CREDENTIAL = "No usable"
-
 
 # Out of contact: how long counts up beside it, so the sentence itself has no number.
 SILENT = "No heartbeat"

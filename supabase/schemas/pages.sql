@@ -638,11 +638,12 @@ comment on function private.list_runners is
 create function private.rollout_progress(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
+  v_seen text[] := private.need_seen(p_org);
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need('release.read', p_org);
   with rollout as (
-    select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
+    select r.* from public.rollouts as r
+    where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED') and v_seen is null
   ), latest as (
     select distinct on (j.target_worker_id) j.target_worker_id::pg_catalog.text as worker_id, j.status
     from rollout as r join public.provision_jobs as j on j.rollout_id = r.id

@@ -63,7 +63,7 @@ NEEDS = {
     "policy.override@a/c": "override_check",
     "policy.write@a": "attach_policy detach_policy",
     "policy.write@a job.read@a": "test_policy",
-    "release.read@": "rollout_progress update_policy",
+    "release.read@": "update_policy",
     "release.roll_out@": (
         "abort_rollout pause_rollout resume_rollout set_update_policy update_one_worker update_outdated_workers"
     ),
@@ -92,7 +92,8 @@ NEEDS = {
     "": (
         "fleet_overview drift_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
         "list_runners list_schedules list_sets list_triggers list_unused_variables list_variables maintenance "
-        "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link runner_facets runner_page "
+        "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link rollout_progress "
+        "runner_facets runner_page "
         "survey terminal_workspaces worker_history"
     ),
 }

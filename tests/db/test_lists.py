@@ -186,6 +186,7 @@ def test_a_rollout_counts_its_waves(world: World, org: Organization) -> None:
             " values (%s, 'UPDATE_WORKER', %s, %s, %s)",
             [org.id, status, first, rollout],
         )
+    assert org.member("guest").call("rollout_progress", p_org=org.id) is None, "a guest's page of runners asks, too"
     progress = org.owner.call("rollout_progress", p_org=org.id)
     assert (progress["version"], progress["wave"]) == ("1.9.0", 1)
     assert progress["waves"] == [

@@ -10,7 +10,7 @@ from reflex.event import Event, EventSpec
 from reflex.state import BaseState, StateUpdate
 from reflex_base.registry import RegistrationContext
 
-from app.frame.session import SessionState, sign_in_again
+from app.frame.session import SessionState, lead_outside, sign_in_again
 from app.guard.arguments import BadArguments, check_arguments
 from app.http.cookies import read_sid
 from app.project.errors import AppError
@@ -58,7 +58,7 @@ class DenyByDefault(rx.Middleware):
             return None
         fn = registered.handler.fn
         if is_outside:
-            return StateUpdate(events=Event.from_event_type(rx.redirect("/dashboard/runners")))
+            return StateUpdate(events=Event.from_event_type(lead_outside()))
         if session is None and not is_public(fn):
             return StateUpdate(events=Event.from_event_type(_way_to_sign_in(state)))
         return _refuse_misfits(fn, event)

@@ -56,13 +56,28 @@
     if (event.target.closest?.("[data-pal]")) leave();
     else if (event.target.closest?.("[data-palette]") && !early && !input()) wait("");
   }, true);
+  // Each word that was typed is marked where a line has it; the text itself stays as it was drawn.
+  const mark = () => {
+    const words = input().value.toLowerCase().split(/[\s>]+/).filter(Boolean);
+    const ranges = items().flatMap((item) => {
+      const node = item.querySelector(".ry-el").firstChild, text = node.data.toLowerCase();
+      return words.filter((word) => text.includes(word)).map((word) => {
+        const range = new Range(), at = text.indexOf(word);
+        range.setStart(node, Math.min(at, node.length));
+        range.setEnd(node, Math.min(at + word.length, node.length));
+        return range;
+      });
+    });
+    CSS.highlights?.set("ry-found", new Highlight(...ranges));
+  };
   // A new answer begins with its first line.
   const look = () => {
+    if (input()) mark();
     if (input() && items().length && chosen() < 0) choose(0);
     // Another page came, with a field of its own: what was typed, and is being typed, is for that one.
     if (isWanted && !early && last && !last.isConnected && document.querySelector("[data-palette]")) wait(kept);
   };
-  new MutationObserver(look).observe(document.documentElement, { subtree: true, childList: true });
+  new MutationObserver(look).observe(document.documentElement, { subtree: true, childList: true, characterData: true });
 
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -81,7 +96,9 @@
       choose(chosen() + (event.key === "ArrowDown" ? 1 : -1));
     } else if (event.key === "Enter") {
       event.preventDefault();
-      items()[chosen()]?.click();
+      const item = items()[chosen()];
+      if ((event.ctrlKey || event.metaKey) && item?.href) window.open(item.href, "_blank", "noopener");
+      else item?.click();
     }
   }, true);
 

@@ -29,6 +29,20 @@ function seal(sodium, publicKey, place, text) {
   return sodium.to_base64(box, ORIGINAL);
 }
 
+/** Makes the organisation's key on a click inside it: the private half becomes a file of this browser, `onMade` gets the public one. */
+export function SealingKey({ onMade, children }) {
+  const make = async () => {
+    const sodium = await load();
+    const { publicKey, privateKey } = sodium.crypto_box_keypair();
+    const written = (key) => sodium.to_base64(key, sodium.base64_variants.ORIGINAL);
+    const href = URL.createObjectURL(new Blob([`${written(privateKey)}\n`]));
+    Object.assign(document.createElement("a"), { href, download: "sealing.key" }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    onMade(written(publicKey));
+  };
+  return createElement("span", { onClick: make }, children);
+}
+
 export function SealedValue({ field, publicKey, path, kind, name }) {
   const typed = useRef(null);
   const [sodium, setSodium] = useState(null);

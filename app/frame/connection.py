@@ -6,7 +6,7 @@ Two lines can break: the browser's to the dashboard, which only the browser know
 
 import reflex as rx
 
-from app.frame.session import SessionState
+from app.frame.session import NO_LINK, SessionState
 from app.ui.controls import icon, quiet_button
 from app.ui.elements import clock_seconds
 from app.ui.panel import RETRY
@@ -26,6 +26,7 @@ def connection_mark() -> rx.Component:
         SessionState.link,
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
         ("", _mark("Connecting…", "poll", "Live updates start in a moment.")),
+        (NO_LINK, rx.fragment()),
         ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
         _mark("Offline", "off", "The database does not answer. This page may be out of date."),
     )
@@ -73,7 +74,7 @@ def connection_banner() -> rx.Component:
     link_words = rx.match(
         SessionState.link,
         ("live", swept),
-        ("", rx.fragment()),
+        ("", NO_LINK, rx.fragment()),
         ("polling", _banner("refresh-cw", paused, "amber", again, class_name="late")),
         _banner("wifi-off", away, "red", again),
     )

@@ -13,7 +13,7 @@ import reflex as rx
 from app.frame.versions import latest
 from app.http.cookies import read_sid
 from app.project.errors import AppError, NotThere, SignedOut
-from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
+from app.project.models import BrowserSession, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
 from app.ui.controls import organisation_in, within
@@ -29,6 +29,8 @@ OPERATORS_MAY = frozenset({
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
 # What a segmented control sends.
 SEGMENT = str | list[str]
+# Nothing is shown, so nothing changes either.
+NO_LINK = "none"
 # The most that REST answers at once.
 REST_ROWS = 1000
 
@@ -164,6 +166,7 @@ class SessionState(Sparing, rx.State):
             raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
         if is_foreign:
+            self.link = NO_LINK
             # Numbers of jobs are each organisation's own: the same number here is another job.
             raise NotThere("You are not a member of the organisation that this link names.", "Ask for an invitation.")
         return session
@@ -198,6 +201,7 @@ class SessionState(Sparing, rx.State):
         self._assign("link_since", store.link_since)
         self._assign("is_unswept", store.is_unswept)
         self._assign("runner_count", int(store.counts("workers").get("total") or 0))
+        self._assign("module_count", int(store.counts("modules").get("total") or 0))
         self._assign("latest_version", latest(store.rows("worker_releases")))
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
@@ -210,11 +214,6 @@ class SessionState(Sparing, rx.State):
         """Show that the database does not answer, and since when."""
         if self.link != Link.OFFLINE.value:
             self.link, self.link_since = Link.OFFLINE.value, datetime.now(UTC).isoformat()
-
-    async def _count_modules(self, session: BrowserSession) -> None:
-        filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
-        query = Query(columns="id", filters=filters, limit=1, is_counted=True)
-        self.module_count = (await runtime().authorized.select(session, "modules", query)).total
 
     @rx.event
     def try_now(self) -> rx.event.EventSpec | None:
@@ -302,6 +301,13 @@ def connection_of(root: rx.State) -> tuple[str, str]:
 def sign_in_again() -> rx.event.EventSpec:
     """Lead somebody whose session is over to the sign-in page, which gives the reason and leads back to this page."""
     return rx.call_script("window.runyard.signInAgain()")
+
+
+def lead_outside() -> list[rx.event.EventSpec]:
+    """Lead somebody who is no longer a member to what is left to them, and say why."""
+    said = "You are no longer a member of the organisation that was shown here."
+    hint = "Ask one of its owners if you should be."
+    return [rx.redirect("/dashboard/runners"), rx.toast.warning(said, description=hint, duration=60_000)]
 
 
 def say_error(error: AppError) -> rx.event.EventSpec:

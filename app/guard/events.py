@@ -14,7 +14,7 @@ from reflex.state import BaseState, StateUpdate
 from reflex_base.registry import RegistrationContext
 from reflex_base.utils.form import FORM_DATA_ENTRIES_KEY, transform_form_data
 
-from app.frame.session import SessionState, sign_in_again
+from app.frame.session import SessionState, lead_outside, sign_in_again
 from app.http.cookies import read_sid
 from app.project.errors import AppError
 from app.project.models import BrowserSession
@@ -63,7 +63,7 @@ class DenyByDefault(rx.Middleware):
             return None
         fn = registered.handler.fn
         if is_outside:
-            return StateUpdate(events=Event.from_event_type(rx.redirect("/dashboard/runners")))
+            return StateUpdate(events=Event.from_event_type(lead_outside()))
         if session is None and not is_public(fn):
             return StateUpdate(events=Event.from_event_type(_way_to_sign_in(state)))
         return _refuse_misfits(fn, event)

@@ -9,7 +9,7 @@ import structlog
 from reflex.event import Event
 from reflex.state import StateUpdate
 
-from app.frame.session import SessionState, sign_in_again
+from app.frame.session import SessionState, lead_outside, sign_in_again
 from app.project.errors import AppError, SignedOut
 from app.project.hub import View
 from app.project.runtime import runtime
@@ -17,10 +17,12 @@ from app.project.runtime import runtime
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 20.0
 
+WayOut = rx.event.EventSpec | list[rx.event.EventSpec]
+
 log = structlog.get_logger(__name__)
 
 
-async def evict(app: rx.App, view: View, way_out: rx.event.EventSpec | None = None) -> None:
+async def evict(app: rx.App, view: View, way_out: WayOut | None = None) -> None:
     """End a tab's view: its session or membership is over, so its states are emptied too."""
     runtime().hub.leave(view.tab)
     token = rx.BaseStateToken(ident=view.tab, cls=SessionState)
@@ -58,14 +60,14 @@ async def check_member(app: rx.App, sid: str, org_id: str) -> None:
         log.exception("member_check_failed")
 
 
-async def _way_out(sid: str, org_id: str) -> tuple[rx.event.EventSpec | None, str | None]:
+async def _way_out(sid: str, org_id: str) -> tuple[WayOut | None, str | None]:
     """Find the way out for a person whose session or membership is over, else the feed of a member; neither while the project is silent."""
     try:
         session = await runtime().authorized.sessions.get(sid)
         if session is None:
             return sign_in_again(), None
         room = await runtime().hub.members.room(session, org_id)
-        return (rx.redirect("/dashboard/runners") if room is None else None), room
+        return (lead_outside() if room is None else None), room
     except SignedOut:
         return sign_in_again(), None
     except AppError:

@@ -113,7 +113,6 @@ class LivePage(AppState, mixin=True):
         runtime().hub.enter(view)
         store = await runtime().hub.open(who.org_id, session)
         await self._prepare(session)
-        await who._count_modules(session)
         who._show_link(store)
         await self._show(store, EVERYTHING)
         return None

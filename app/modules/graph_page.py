@@ -4,8 +4,11 @@ import reflex as rx
 
 from app.frame.layout import Route, head, page
 from app.modules.state.graph import GraphState
-from app.modules.view.graph import NodeView, StepView
-from app.ui.controls import at, page_link
+from app.modules.view.graph import EdgeView, NodeView, StepView
+from app.triggers.components.work import set_panels, work_buttons
+from app.triggers.state.work import WorkState
+from app.ui.badges import job_badge, status_mark
+from app.ui.controls import at, icon, page_link
 from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table, unmarked
 
@@ -17,10 +20,17 @@ def _step(step: rx.Var[StepView]) -> rx.Component:
 
 
 def _node(node: rx.Var[NodeView]) -> rx.Component:
-    changed = rx.cond(node["changed"] != "", rx.el.span("Inputs changed", class_name="t-amb"))
+    state = rx.cond(
+        node["changed"] != "",
+        rx.fragment(
+            icon("arrow-left-right", "xs", class_name="t-amb"), rx.el.span("Inputs changed", class_name="t-amb")
+        ),
+        rx.fragment(status_mark(node["status"].to(str)), rx.el.span(node["words"], class_name="ry-el")),
+    )
+    number = rx.cond(node["job"] != "", rx.el.span("#", node["job"], class_name="num"))
     return rx.el.a(
         rx.el.b(node["path"], class_name="ry-el"),
-        changed,
+        rx.el.span(state, number, class_name="ry-row c6"),
         href=at(node["href"].to(str)),
         title=node["path"].to(str),
         class_name="ry-gn",
@@ -32,9 +42,20 @@ def _node(node: rx.Var[NodeView]) -> rx.Component:
     )
 
 
+def _edge(edge: rx.Var[EdgeView]) -> rx.Component:
+    # The middle one is wide and unseen: a line of one pixel could not be pointed at.
+    lines = [rx.el.svg.path(d=edge["line"].to(str), class_name=name) for name in ("l", "p")]
+    return rx.el.svg.g(
+        rx.el.svg.title(edge["words"]),
+        *lines,
+        rx.el.svg.path(d=edge["head"].to(str), class_name="h"),
+        key=edge["words"],
+    )
+
+
 def _drawing() -> rx.Component:
     graph = State.graph
-    edges = rx.el.svg(rx.el.svg.path(d=graph["lines"].to(str)), class_name="e", aria_hidden="true")
+    edges = rx.el.svg(rx.foreach(graph["edges"].to(list[EdgeView]), _edge), class_name="e", aria_hidden="true")
     return rx.el.div(
         rx.el.div(
             rx.foreach(graph["steps"].to(list[StepView]), _step),
@@ -50,9 +71,11 @@ def _drawing() -> rx.Component:
     )
 
 
-def _changed(node: rx.Var[NodeView]) -> rx.Component:
+def _state(node: rx.Var[NodeView]) -> rx.Component:
+    job = page_link("#", node["job"], href="/dashboard/jobs/" + node["job"].to(str), class_name="ry-a num")
+    badge = rx.cond(node["status"] != "", rx.fragment(job_badge(node["status"].to(str)), job), node["words"])
     changed = rx.badge("Inputs changed: ", node["changed"], color_scheme="amber", radius="full")
-    return rx.cond(node["changed"] != "", changed, rx.el.span("–", class_name="mut"))
+    return rx.el.span(badge, rx.cond(node["changed"] != "", changed), class_name="ry-row c6 wrap")
 
 
 def _takes(node: rx.Var[NodeView]) -> rx.Component:
@@ -65,10 +88,10 @@ def _link(node: rx.Var[NodeView]) -> rx.Component:
 
 COLUMNS = (
     Column("Module", _link, "n-a"),
-    Column("Step", lambda node: rx.fragment("Step ", node["step"]), "num n-b"),
+    Column("Step", lambda node: rx.fragment("Step ", node["step"]), "num n-d"),
+    Column("State", _state, "n-b"),
     Column("Depends on", _takes, "n-c"),
-    Column("Used by", "used_by", "r num n-d hide-s"),
-    Column("Inputs", _changed, "n-e"),
+    Column("Used by", "used_by", "r num hide-s"),
 )
 
 
@@ -113,12 +136,13 @@ def _body() -> rx.Component:
 def graph() -> rx.Component:
     title = rx.cond(State.path != "", State.path, "All modules").to(str)
     return page(
-        head(title, State.graph["said"].to(str)),
+        head(title, State.graph["said"].to(str), rx.cond(State.path != "", work_buttons())),
+        set_panels(),
         _body(),
         title="Graph",
         active="modules",
-        crumbs=(("Modules", "/dashboard/modules"),),
+        crumbs=(("Modules", "/dashboard/modules"), (State.path, "/dashboard/modules?path=" + State.path)),
     )
 
 
-ROUTES = (Route("/dashboard/modules/graph", "Graph", graph, [GraphState.load]),)
+ROUTES = (Route("/dashboard/modules/graph", "Graph", graph, [GraphState.load, WorkState.follow]),)

@@ -8,7 +8,7 @@ from app.frame.layout import Route, head, page
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
-from app.ui.controls import act_button, icon, link_button, number_link, page_link, segments
+from app.ui.controls import act_button, icon, link_button, number_link, page_link, plain_button, segments
 from app.ui.form.elements import exact_input
 from app.ui.panel import notice, or_problem
 from app.ui.table import cell, heads, table
@@ -57,7 +57,9 @@ def _from_archive() -> rx.Component:
         rx.el.input(type="file", id="move-in-archive", accept=".tar,.tgz,.gz,.zip", aria_label="Archive"),
         _input("group", "Group", State.group, width="160px"),
         act_button("Read", on_click=rx.call_script(SEND, callback=State.sent), type="button"),
+        rx.cond(State.archive != "", rx.el.span("Read: ", State.archive, class_name="mut")),
         class_name="ry-bar grow",
+        key=State.number.to_string(),
     )
 
 
@@ -117,7 +119,9 @@ def _root(root: rx.Var[RootRow]) -> rx.Component:
 
 def _roots() -> rx.Component:
     labels = (("Bring", ""), ("Folder", ""), ("Path here", ""), ("Backend", ""), ("Engine", ""))
-    about = rx.fragment(State.roots.length(), " left, ", State.chosen.length(), " chosen")
+    is_done = State.roots.length() == 0
+    left = rx.fragment(State.roots.length(), " to bring, ", State.chosen.length(), " chosen")
+    about = rx.cond(is_done, "All are here.", left)
     bring = act_button(
         "Bring in ",
         State.chosen.length(),
@@ -127,15 +131,16 @@ def _roots() -> rx.Component:
     )
     foot = rx.el.div(
         rx.el.span(
-            "Folders that only other folders call are left out. Nothing is applied, old backends are only read."
+            "Folders that only other folders call are left out. Nothing is applied, old backends are only read. "
+            "A module's path and engine can be changed once it is here."
         ),
         rx.el.span(class_name="grow"),
         rx.cond(SessionState.can_operate, bring),
         class_name="ry-foot",
     )
     rows = table("Root modules", heads(*labels), rx.foreach(State.roots, _root))
-    shown = _panel("2", "Root modules", about, False, rows, foot)
-    return rx.cond(State.roots.length() > 0, shown)
+    shown = _panel("2", "Root modules", about, is_done, rx.cond(is_done, rx.fragment(), rx.fragment(rows, foot)))
+    return rx.cond((State.roots.length() + State.brought.length()) > 0, shown)
 
 
 def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
@@ -168,8 +173,12 @@ def _states() -> rx.Component:
     )
     rows = table("State and first plan", heads(*labels), rx.foreach(State.brought, _brought))
     is_done = State.proven == State.brought.length()
+    group = page_link(plain_button("Open ", State.group), href="/dashboard/modules?path=" + State.group)
+    foot = rx.el.div(
+        rx.el.span("Open a module to change or apply it."), rx.el.span(class_name="grow"), group, class_name="ry-foot"
+    )
     return rx.cond(
-        State.brought.length() > 0, rx.fragment(_panel("3", "State and first plan", about, is_done, rows), note)
+        State.brought.length() > 0, rx.fragment(_panel("3", "State and first plan", about, is_done, rows, foot), note)
     )
 
 

@@ -24,6 +24,7 @@ class MoveInState(LivePage, rx.State):
     is_upload: bool = False
     is_reading: bool = False
     url: str = ""
+    archive: str = ""
     ref: str = ""
     group: str = ""
     read_by: str = ""
@@ -42,7 +43,7 @@ class MoveInState(LivePage, rx.State):
         text = str(self.router.url.query_parameters.get("job", ""))
         self.number = int(text) if text.isdecimal() and len(text) < 18 else 0
         self.is_upload = self.is_reading = False
-        self.url = self.ref = self.group = self.read_by = self.failure = ""
+        self.url = self.archive = self.ref = self.group = self.read_by = self.failure = ""
         self.roots, self.brought, self.chosen, self._survey = [], [], [], {}
         await self._ask(*([self._query()] if self.number else []))
 
@@ -55,7 +56,10 @@ class MoveInState(LivePage, rx.State):
             return
         self._survey, before = dict(held.answer), bool(self.roots or self.brought)
         source = self._survey["source"]
-        self._assign("url", str(source.get("url") or source["name"]))
+        if not self.url + self.archive:
+            self.is_upload = "url" not in source
+        self._assign("url", str(source.get("url") or ""))
+        self._assign("archive", "" if self.url else str(source["name"]))
         self._assign("ref", str(source.get("ref") or ""))
         self._assign("group", str(source["group"]))
         self._assign("read_by", str(self._survey.get("runner") or ""))

@@ -3,9 +3,9 @@
 from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.view import Row, read
+from app.ui.view import Row, count, read
 
-BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local", "pg": "PostgreSQL",
+BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local file", "pg": "PostgreSQL",
             "cloud": "HCP workspace", "remote": "HCP workspace"}  # fmt: skip
 RUNNING = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
@@ -83,9 +83,9 @@ def _brought(root: Row) -> BroughtRow:
 def _state(brought: Row, backend: str) -> str:
     if not brought:
         return "Not yet" if backend else "No backend, no state"
-    return (
-        f"serial {brought['serial']}, {brought['resources']} resources, from {backend_words(str(brought['backend']))}"
-    )
+    backend = str(brought["backend"])
+    place = "the local file" if backend == "local" else backend_words(backend)
+    return f"serial {brought['serial']}, {count(int(brought['resources']), 'resource')}, from {place}"
 
 
 def _verdict(root: Row, plan: Row) -> tuple[str, str, str]:

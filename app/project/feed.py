@@ -27,7 +27,7 @@ OVERVIEW_SECONDS = 5.0
 # After a change the counts follow sooner than that, but not with every one of a storm.
 HURRY_SECONDS = 1.0
 FACETS_SECONDS = 5.0
-COUNTED = frozenset({"workers", "provision_jobs"})
+COUNTED = frozenset({"workers", "provision_jobs", "modules"})
 SORTED_BY = frozenset({"workers", "worker_instances", "worker_releases"})
 FIGURES_SECONDS = 15.0
 TICK_SECONDS = 2.0
@@ -287,7 +287,7 @@ class OrgFeed:
             self._counts_old.clear()
 
     async def load_overview(self, session: BrowserSession) -> None:
-        """Count runners and jobs, and learn the project's time."""
+        """Count runners, jobs and modules, and learn the project's time."""
         sent = time.time()
         overview = await self._authorized.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
         self._authorized.project_clock.learn((overview or {}).get("server_time"), sent)

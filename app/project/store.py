@@ -28,7 +28,7 @@ MAX_CHANGES = 500
 SWEEP_LATE_SECONDS = 120
 FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
-COUNTED = frozenset({"workers", "jobs", "waits_for_others"})
+COUNTED = frozenset({"workers", "modules", "jobs", "waits_for_others"})
 # Changes may have been missed: anyone who reads single rows reads them again.
 AGAIN = "again"
 
@@ -107,7 +107,7 @@ class OrgStore:
         return self.tables[table].get(str(row_id))
 
     def counts(self, name: str) -> dict[str, int]:
-        """Return the numbers of runners or unfinished jobs, by status; or of approvals that each member cannot give."""
+        """Return the numbers of runners or unfinished jobs, by status, or of modules; or of approvals that each member cannot give."""
         return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
 
     def newest(self, table: str, row: Row) -> Row:

@@ -52,7 +52,7 @@ def _head() -> rx.Component:
         rx.el.div(
             rx.el.div(
                 rx.el.h1(State.row["name"]),
-                runner_badge(State.row["status"], State.row["is_asleep"].to(bool), State.row["is_starting"].to(bool)),
+                runner_badge(State.row["status"], State.row["rest"].to(str)),
                 rx.el.span(State.row["why"], class_name="ry-why"),
                 class_name="ry-row",
                 style={"gap": "10px"},

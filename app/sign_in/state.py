@@ -38,7 +38,7 @@ class WelcomeState(AppState, rx.State):
         else:
             self.has_organisation = True
         await self._ask_makers()
-        return None
+        return rx.call_script("window.runyard.focusIn('#name')")
 
     async def _ask_makers(self) -> None:
         """Learn whether the installation lets this person make one; an answer that fails keeps nobody from trying."""

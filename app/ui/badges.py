@@ -38,23 +38,25 @@ def _resting(word: str, mark: rx.Component, color: str) -> rx.Component:
     )
 
 
-def runner_badge(
-    status: rx.Var[str], is_asleep: rx.Var[bool] | bool = False, is_starting: rx.Var[bool] | bool = False
-) -> rx.Component:
-    """Show a runner's or an instance's state; asleep and starting are offline on purpose."""
+RESTS = {
+    "asleep": ("Scaled to zero", "moon", "gray"),
+    "starting": ("Starting", "loader-circle", "blue"),
+    "new": ("Not started", "circle-dashed", "gray"),
+}
+
+
+def runner_badge(status: rx.Var[str], rest: rx.Var[str] | str = "") -> rx.Component:
+    """Show a runner's or an instance's state; `rest` is why it is offline, where nothing is wrong."""
+    rests = [
+        (key, _resting(word, icon(name, "xs", class_name="ry-spin" if key == "starting" else ""), color))
+        for key, (word, name, color) in RESTS.items()
+    ]
+    offline = _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red")
     return rx.match(
         status,
         ("ONLINE", _badge("ONLINE", rx.el.i(class_name="ry-dot"), "green")),
         ("DRAINING", _badge("DRAINING", rx.el.i(class_name="ry-dot half"), "amber")),
-        rx.cond(
-            is_asleep,
-            _resting("Scaled to zero", icon("moon", "xs"), "gray"),
-            rx.cond(
-                is_starting,
-                _resting("Starting", icon("loader-circle", "xs", class_name="ry-spin"), "blue"),
-                _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red"),
-            ),
-        ),
+        rx.match(rest, *rests, offline) if isinstance(rest, rx.Var) else offline,
     )
 
 
@@ -68,6 +70,24 @@ JOB_MARKS: dict[str, tuple[str, str]] = {
     "CANCELLED": ("ban", "gray"),
     "NEEDS_ATTENTION": ("triangle-alert", "orange"),
 }
+
+
+# The classes of text in a mark's colour.
+TEXT = {"green": "t-grn", "red": "t-red", "blue": "t-blu", "violet": "t-vio", "orange": "t-org"}
+
+
+# Runners have dots.
+DOTS = {"ONLINE": ("ry-dot", "green"), "DRAINING": ("ry-dot half", "amber"), "OFFLINE": ("ry-dot hollow", "red")}
+
+
+def status_mark(status: rx.Var[str]) -> rx.Component:
+    """Show the mark of a job's or a runner's status without its word."""
+    marks = [(word, icon(name, "xs", class_name=TEXT.get(color, "mut"))) for word, (name, color) in JOB_MARKS.items()]
+    dots = [
+        (word, rx.el.i(class_name=look, custom_attrs={"data-accent-color": color}))
+        for word, (look, color) in DOTS.items()
+    ]
+    return rx.match(status, *marks, *dots, icon("circle", "xs", class_name="mut"))
 
 
 def _job_badge(status: str) -> rx.Component:

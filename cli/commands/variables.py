@@ -30,7 +30,7 @@ def list_variables(
     here.printer.rows(rows, COLUMNS, "No variables.", cut=("value",))
 
 
-@command(app, "set", calls=("set_variables",), page="Variables → Set variable")
+@command(app, "set", calls=("set_variables",), page="Variables → Add variable")
 def set_variables(
     here: Here,
     path: Place,
@@ -54,7 +54,7 @@ def set_variables(
     _set(here, path, given, enforced)
 
 
-@command(app, "seal", calls=("set_variables",), page="")
+@command(app, "seal", calls=("set_variables",), page="Variables → Add variable → Sensitive")
 def seal(
     here: Here,
     path: Place,
@@ -71,7 +71,7 @@ def seal(
     _set(here, path, [sealing.seal(key, (path.strip("/"), kind, name, hcl), value)], enforced)
 
 
-@command(app, "refer", calls=("set_variables",), page="Variables → Set variable")
+@command(app, "refer", calls=("set_variables",), page="Variables → Add variable")
 def refer(
     here: Here,
     path: Place,
@@ -84,7 +84,7 @@ def refer(
     _set(here, path, [{"kind": kind, "name": name, "value": source, "is_reference": True}], enforced)
 
 
-@command(app, "create-key", calls=("create_sealing_key",), page="")
+@command(app, "create-key", calls=("create_sealing_key",), page="Variables → Add variable → Sensitive")
 def create_key(
     here: Here, file: Annotated[Path, Argument(help="A new file for the private key. Keep a copy offline.")]
 ) -> None:
@@ -129,7 +129,7 @@ def remove(
     here.do("remove_variable", lambda row: f"Removed {row['name']} from {_place(row)}", variable=found["id"])
 
 
-@command(app, "import", calls=("set_variables",), page="Variables → Set variable")
+@command(app, "import", calls=("set_variables",), page="Variables → Add variable")
 def import_variables(
     here: Here,
     path: Place,

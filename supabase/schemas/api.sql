@@ -391,7 +391,7 @@ grant execute on function public.list_deliveries to authenticated;
 
 create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.list_dependencies(p_org, p_path);\nend\n';
-comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
+comment on function public.list_dependencies is 'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step in the order, the bound inputs that changed since its last apply, and its last apply, destroy or drift check; the dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb

@@ -392,7 +392,8 @@ begin
     select jsonb_build_object('modules', coalesce((
         select jsonb_agg(jsonb_build_object('id', s.id, 'path', private.shown_path(p_org, s.path), 'step', p.step,
           'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
-            where c.consumer_id = s.id and s.is_seen)) order by p.step, s.path)
+            where c.consumer_id = s.id and s.is_seen), 'last_job', (select to_jsonb(j) from public.last_jobs as j
+            where j.module_id = s.id and s.is_seen)) order by p.step, s.path)
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
@@ -417,8 +418,9 @@ end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
-  'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
-  'modules whose code reads outputs of another one without depending on it, or without these bindings. Members.';
+  'in the order, the bound inputs that changed since its last apply, and its last apply, destroy or drift check; the '
+  'dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or '
+  'without these bindings. Members.';
 
 -- ## values
 

@@ -3,8 +3,8 @@
 -- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
 -- installation, for its operator.
 
--- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
--- jobs that await approval how many each member cannot approve.
+-- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, how many
+-- modules, and of the jobs that await approval how many each member cannot approve.
 create function private.fleet_counts(p_org uuid, p_modules uuid[] default null, p_workers uuid[] default null)
 returns jsonb language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -24,6 +24,9 @@ returns jsonb language sql stable set search_path = '' as $$
           count(*) filter (where w.status = 'OFFLINE'))
       from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null
         and (p_workers is null or w.is_shared or w.id = any (p_workers))),
+    'modules', (
+      select jsonb_build_object('total', count(*)) from public.modules as m where m.org_id = p_org
+        and m.deleted_at is null and (p_modules is null or m.id = any (p_modules))),
     'jobs', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select j.status, count(*) as n from public.provision_jobs as j

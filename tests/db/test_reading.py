@@ -229,8 +229,13 @@ def test_a_dependency_on_an_unseen_module_has_no_name(tree: Organization) -> Non
     consumer, producer = guest(tree, "a/b"), guest(tree, "d", role="admin")
     (edge,) = consumer.call("list_dependencies", p_org=tree.id)["dependencies"]
     assert (edge["consumer"], edge["producer"], edge["bindings"]) == ("a/b/x", UNSEEN, {"x": "y"})
-    (edge,) = producer.call("list_dependencies", p_org=tree.id)["dependencies"]
+    tree.owner.call("enqueue_job", p_org=tree.id, p_type="APPLY", p_module=tree.modules["a/b/x"])
+    found = producer.call("list_dependencies", p_org=tree.id)
+    (edge,) = found["dependencies"]
     assert (edge["consumer"], edge["producer"], edge["bindings"]) == (UNSEEN, "d/x", {})
+    assert {row["path"]: row["last_job"] for row in found["modules"]} == {"d/x": None, UNSEEN: None}
+    seen = {row["path"]: row["last_job"] for row in consumer.call("list_dependencies", p_org=tree.id)["modules"]}
+    assert (seen[UNSEEN], seen["a/b/x"]["status"]) == (None, "QUEUED")
     assert producer.rows("select 1 from public.module_dependencies") == []
     assert "a/b" not in json.dumps(producer.call("module_page", p_org=tree.id, p_module=tree.modules["d/x"]))
     with refused("RY409", f'Other modules depend on "d/x": {UNSEEN}.'):

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_accessibility import findings_in_both, sideways
-from tests.e2e.test_work_pages import make_module
+from tests.e2e.test_work_pages import enqueue, make_module
 
 pytestmark = pytest.mark.timeout(900)
 GRAPH = "/dashboard/modules/graph"
@@ -81,9 +81,16 @@ def test_the_graph_shows_steps_and_edges_and_a_table_shows_the_same(
     page.goto(f"{GRAPH}?path=draw")
     drawing, table = page.get_by_test_id("graph"), page.get_by_role("table", name="Modules in order")
     expect(page.get_by_text("4 modules in 3 steps.")).to_be_visible()
-    expect(drawing.locator("[data-step='2']")).to_have_text(["draw/left", "draw/right"])
+    expect(drawing.locator("[data-step='2'] > b")).to_have_text(["draw/left", "draw/right"])
     expect(table.get_by_role("row").last).to_contain_text("draw/left")
-    assert str(drawing.locator("svg.e path").get_attribute("d")).count("M") == 3
+    expect(drawing.locator("svg.e g")).to_have_count(3)
+    job = enqueue(product, person, root, "APPLY")
+    runner = ScriptedRunner(product, person, "draws")
+    claimed = runner.claim()
+    expect(drawing.locator("[data-step='1']")).to_contain_text(f"Apply: claimed#{job}")
+    runner.finish(claimed, "SUCCEEDED")
+    expect(drawing.locator("[data-step='1']")).to_contain_text(f"Last apply succeeded#{job}")
+    expect(page.get_by_role("button", name="Plan all")).to_be_enabled()
     depend(product, person, leaf, right)
     expect(table.get_by_role("row").last).to_contain_text("draw/left; draw/right")
     assert (findings_in_both(page), sideways(page)) == ([], [])

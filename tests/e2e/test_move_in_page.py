@@ -93,3 +93,4 @@ def test_a_repository_moves_in_with_its_state(
     assert (sent["payload"]["survey"]["name"], sent["payload"]["survey"]["group"]) == ("infra", "packed")
     runner.finish(sent, "FAILED")
     expect(page.get_by_test_id("not-read")).to_be_visible()
+    expect(page.get_by_text("Read: infra")).to_be_visible()

@@ -40,13 +40,13 @@ def test_a_secret_of_the_form_is_opened_by_a_runner_alone(
     seen = record_traffic(page)
     for kind, variable in (("Input", "password"), ("Environment", "TOKEN")):
         page.goto(f"/dashboard/settings/variables?path={path}")
-        page.get_by_role("button", name="Set variable").click()
+        page.get_by_role("button", name="Add variable").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill(variable)
         if kind != "Input":
             dialog.get_by_role("combobox", name="Kind").click()
             page.get_by_role("option", name=kind).click()
-        dialog.get_by_role("checkbox", name="Secret: sealed in this browser").click()
+        dialog.get_by_role("checkbox", name="Sensitive: sealed in this browser").click()
         dialog.get_by_label("Value").fill(SECRET)
         dialog.get_by_role("button", name="Add").click()
         expect(page.locator(f"tr[data-row={variable}]")).to_contain_text("Sealed, version 1")

@@ -277,7 +277,20 @@ def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, 
     expect(row(page, "not-for-guests")).to_have_count(0)
     # The address names the organisation that they have left.
     expect(page.get_by_text("You are not a member of the organisation that this link names.")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Connecting…")).to_have_count(0)
     page.close()
+
+
+def test_a_member_who_is_removed_while_they_look_reads_why(product: Product, person: Person, sign_in: Open) -> None:
+    guest = joined(product, person)
+    page = sign_in(guest)
+    expect(mark(page, "live")).to_be_visible()
+    page.goto(f"/dashboard/runners?org={person.org_id}")
+    expect(page.locator(".ry-org")).to_contain_text(person.org_name)
+    product.sql("delete from memberships where org_id = %s and role = 'viewer'", person.org_id)
+    expect(page.get_by_text("You are no longer a member of the organisation that was shown here.")).to_be_visible()
+    expect(page.locator(".ry-org")).to_contain_text(guest.org_name)
+    expect(mark(page, "live")).to_be_visible()
 
 
 def test_a_new_password_ends_the_other_sessions(product: Product, person: Person, sign_in: Open) -> None:

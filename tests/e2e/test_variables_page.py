@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from nacl.public import PrivateKey
 from playwright.sync_api import Page, Request, WebSocket, expect
 
 from tests.e2e.product import Person, Product
@@ -41,7 +40,7 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     expect(inherited).to_contain_text("given")
     expect(inherited.get_by_role("button")).to_have_count(0)
 
-    page.get_by_role("button", name="Set variable").click()
+    page.get_by_role("button", name="Add variable").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("region")
     dialog.get_by_label("Value").fill("us-east-1")
@@ -136,18 +135,22 @@ def test_a_secret_is_sealed_in_the_browser_and_only_the_runners_key_opens_it(
     product: Product, owner: Person, open_as: Callable[[Person], Page], tmp_path: Path
 ) -> None:
     make_module(product, owner, "given/three")
-    key, file = PrivateKey.generate(), tmp_path / "sealing.key"
-    file.write_text(base64.b64encode(bytes(key)).decode())
-    public = base64.b64encode(bytes(key.public_key)).decode()
-    product.rpc(owner.token, "create_sealing_key", {"p_org": owner.org_id, "p_public_key": public})
+    file = tmp_path / "sealing.key"
     page = open_as(owner)
     seen = record_traffic(page)
     page.goto("/dashboard/settings/variables?path=given/three")
-    page.get_by_role("button", name="Set variable").click()
+    page.get_by_role("button", name="Add variable").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("settings")
-    dialog.get_by_role("checkbox", name="Secret: sealed in this browser").click()
+    dialog.get_by_role("checkbox", name="Sensitive: sealed in this browser").click()
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Create the key first.")
+    with page.expect_download() as download:
+        dialog.get_by_role("button", name="Create key").click()
+    download.value.save_as(file)
     expect(dialog).to_contain_text("nobody sees it again")
+    (made,) = product.sql("select id from sealing_keys where org_id = %s", owner.org_id)
+    expect(dialog).to_contain_text(f"sealing-key={made[0]}")
     dialog.get_by_label("Value").fill('{"token": "plover-93-ü", "size": 12345678901234567890}')
     dialog.get_by_role("button", name="Add").click()
     expect(page.locator("tr[data-row=settings]")).to_contain_text("Sealed, version 1")
@@ -172,7 +175,7 @@ def test_a_secret_is_sealed_in_the_browser_and_only_the_runners_key_opens_it(
         "plover-94-xyzzy",
     ]
     assert any(str(first.value) in each for each in seen), "the box itself did cross"
-    for secret in ("plover-93", "plover-94"):
+    for secret in ("plover-93", "plover-94", file.read_text().strip()):
         forms = (
             secret,
             json.dumps(secret)[1:-1],

@@ -45,6 +45,7 @@ def test_the_demo_moves_to_another_installation_byte_for_byte(
     content = yaml.safe_load(exported)
     nothing.write_text(yaml.safe_dump({"version": 1, **{kind: [] for kind in content if kind != "version"}}))
     shown = {"roles", "teams", "groups", "modules", "dependencies", "variables", "schedules", "bindings"}
+    shown |= {"sealing_keys", "notifications"}
     # Rules need OPA; nothing else of the demo needs more than the engine.
     shown |= {"policies"} if find(ENGINES["opa"]) else set()
     assert {kind for kind in content if kind != "version" and content[kind]} == shown

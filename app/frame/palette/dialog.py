@@ -6,9 +6,12 @@ import reflex as rx
 
 from app.frame.palette.state import PaletteState
 from app.frame.palette.view import Group, Item
+from app.ui.badges import status_mark
 from app.ui.controls import icon, page_link, small_button
+from app.ui.elements import ago
 
 ICONS = (
+    "ban",
     "box",
     "boxes",
     "chart-line",
@@ -50,7 +53,12 @@ def _item(item: rx.Var[Item]) -> rx.Component:
     line = (
         rx.match(item["icon"], *marks, icon("search")),
         rx.el.span(item["text"], class_name="ry-el"),
-        rx.el.span(item["aside"], class_name="w num"),
+        rx.el.span(
+            rx.cond(item["status"] != "", status_mark(item["status"].to(str))),
+            item["aside"],
+            rx.cond(item["at"] != "", ago(item["at"].to(str), class_name="hide-s")),
+            class_name="w num",
+        ),
     )
     props: dict[str, Any] = {
         "class_name": "rt-reset ry-pi",
@@ -104,7 +112,7 @@ def palette() -> rx.Component:
             "aria-autocomplete": "list",
         },
     )
-    keys = (("↑ ↓", "Move"), ("Enter", "Open"), (">", "actions only"), ("Esc", "Close"))
+    keys = (("↑ ↓", "Move"), ("Enter", "Open"), ("Ctrl Enter", "New tab"), (">", "actions only"), ("Esc", "Close"))
     foot = [rx.el.span(rx.el.kbd(key, class_name="rt-Kbd"), word, class_name="k") for key, word in keys]
     return rx.dialog.root(
         rx.dialog.content(

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from typing import Any
 
 import reflex as rx
 
@@ -49,18 +50,25 @@ class PaletteState(AppState, rx.State):
         acts = view.actions(wanted, can_operate=who.can_run, can_admin=who.can_admin)
         commands = await self._commands(text) if who.can_run else []
         found = [*commands, *await self._found(text), *view.group("Actions", acts, len(acts))]
-        self._assign("groups", found)
+        self._assign("groups", found or await self._nearest(wanted))
+
+    async def _nearest(self, text: str) -> list[Group]:
+        """Offer the modules whose path is like a text that nothing has."""
+        args = {"p_org": await self._org_id(), "p_search": "", "p_limit": view.MOST_NEAR}
+        items = [] if self.problem else view.nearest(text, (await self._rpc("list_modules", args))["rows"])
+        return view.group("Nothing has this name. Did you mean", items, len(items))
 
     async def _commands(self, text: str) -> list[Group]:
-        """Name what a command may act on: the modules or runners whose name follows it."""
+        """Name what a command may act on: the modules, runners or jobs whose name follows it."""
         verb, name = view.command(text)
         if not verb:
             return []
-        is_module = verb in view.MODULE_COMMANDS
-        build = view.module_command if is_module else view.runner_command
-        args = {"p_org": await self._org_id(), "p_search": name, "p_limit": view.FEW}
+        listed, build = view.COMMANDS[verb]
+        args: dict[str, Any] = {"p_org": await self._org_id(), "p_search": name, "p_limit": view.FEW}
+        if verb in view.JOB_COMMANDS:
+            args["p_filters"] = {"status": view.UNFINISHED}
         try:
-            answer = await self._rpc("list_modules" if is_module else "list_runners", args)
+            answer = await self._rpc(listed, args)
         except AppError as error:
             self.problem = error.message
             return []

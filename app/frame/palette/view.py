@@ -1,23 +1,28 @@
 """The palette's lines for a typed text: commands, the answers of the lists, and the actions that lead somewhere."""
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import TypedDict
 from urllib.parse import quote
 
 from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row
 
+# Of so many modules the nearest are offered where nothing was found.
+MOST_NEAR = 200
 # Typed first, it leaves only actions.
 ACTIONS_ONLY = ">"
 FEW = 4
 
 
 class Item(TypedDict):
-    """One line: where it leads, and a word beside it. `key` is pressed there; without an address it is pressed here."""
+    """One line: where it leads, and its status beside it. `key` is pressed there; without an address it is pressed here."""
 
     id: str
     icon: str
     text: str
+    status: str
     aside: str
+    at: str
     href: str
     key: str
 
@@ -88,6 +93,9 @@ MODULE_COMMANDS = {
     "lock": ("Lock {}…", "lock"),
 }
 RUNNER_COMMANDS = {"drain": ("Drain {}…", "log-out")}
+# Its page has what cancelling can mean.
+JOB_COMMANDS = {"cancel": ("Cancel {}…", "ban")}
+UNFINISHED = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
 def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
@@ -95,7 +103,7 @@ def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
     allowed = {"": True, "operate": can_operate, "admin": can_admin}
     words = text.casefold().split()
     return [
-        _item(f"action-{key}", icon, said, "", href, press)
+        _item(f"action-{key}", icon, said, href, press)
         for key, icon, said, href, press, role in (*ACTIONS, *(MORE if words else ()))
         if allowed[role] and all(word in said.casefold() for word in words)
     ]
@@ -105,48 +113,74 @@ def command(text: str) -> tuple[str, str]:
     """Read what is typed as a command: its verb, and the name that follows; no verb where it is none."""
     verb, _, name = text.removeprefix(ACTIONS_ONLY).strip().partition(" ")
     verb = verb.casefold()
-    return (verb, name.strip()) if verb in MODULE_COMMANDS or verb in RUNNER_COMMANDS else ("", "")
+    return (verb, name.strip().removeprefix("#")) if verb in COMMANDS else ("", "")
 
 
 def module_command(verb: str, row: Row) -> Item:
     """A command about a module: its page has the button, and the dialog where it changes infrastructure."""
     path, (said, icon) = str(row["path"]), MODULE_COMMANDS[verb]
     href = f"/dashboard/modules?path={quote(path)}"
-    return _item(f"{verb}-{row['id']}", icon, said.format(path), "", href, f"{verb}:{path}")
+    return _item(f"{verb}-{row['id']}", icon, said.format(path), href, f"{verb}:{path}")
 
 
 def runner_command(verb: str, row: Row) -> Item:
     """A command about a runner: its page has the button, and the dialog with the effect."""
     said, icon = RUNNER_COMMANDS[verb]
     href = f"/dashboard/runners/{row['id']}"
-    return _item(f"{verb}-{row['id']}", icon, said.format(row["name"]), "", href, f"{verb}:{row['id']}")
+    return _item(f"{verb}-{row['id']}", icon, said.format(row["name"]), href, f"{verb}:{row['id']}")
+
+
+def job_command(verb: str, row: Row) -> Item:
+    said, icon = JOB_COMMANDS[verb]
+    return {**job(row), "id": f"{verb}-{row['id']}", "icon": icon, "text": said.format(job(row)["text"])}
+
+
+# For each verb, the list that it acts on, and the function of its lines.
+COMMANDS: dict[str, tuple[str, Callable[[str, Row], Item]]] = {
+    **dict.fromkeys(MODULE_COMMANDS, ("list_modules", module_command)),
+    **dict.fromkeys(RUNNER_COMMANDS, ("list_runners", runner_command)),
+    **dict.fromkeys(JOB_COMMANDS, ("list_jobs", job_command)),
+}
 
 
 def group_item(row: Row) -> Item:
     path = str(row["path"])
-    return _item(f"group-{path}", "folder-tree", path, "", f"/dashboard/modules?path={quote(path)}")
+    return _item(f"group-{path}", "folder-tree", path, f"/dashboard/modules?path={quote(path)}")
 
 
-def _item(key: str, icon: str, text: str, aside: str, href: str, press: str = "") -> Item:
-    return {"id": key, "icon": icon, "text": text, "aside": aside, "href": href, "key": press}
+def _item(key: str, icon: str, text: str, href: str, press: str = "") -> Item:
+    return {"id": key, "icon": icon, "text": text, "status": "", "aside": "", "at": "", "href": href, "key": press}
+
+
+def _with(item: Item, row: Row, aside: str, at: object = "") -> Item:
+    """Show how something is beside its name, and when it became so."""
+    return {**item, "status": str(row.get("status") or ""), "aside": aside, "at": str(at or "")}
 
 
 def module(row: Row) -> Item:
     path, last = str(row["path"]), row.get("last_job") or {}
     said = STATUS_WORDS.get(str(last.get("status")), "")
-    return _item(f"module-{row['id']}", "box", path, said, f"/dashboard/modules?path={quote(path)}")
+    return _with(_item(f"module-{row['id']}", "box", path, f"/dashboard/modules?path={quote(path)}"), last, said)
+
+
+def nearest(text: str, rows: Sequence[Row]) -> list[Item]:
+    """The modules whose path, or the end of it, is most like a text that nothing has."""
+    named = {name: row for row in rows for name in (str(row["path"]), str(row["name"]))}
+    found = difflib.get_close_matches(text, named, FEW)
+    return [module(row) for row in {str(named[name]["id"]): named[name] for name in found}.values()]
 
 
 def runner(row: Row) -> Item:
     said = f"{str(row['status']).capitalize()}  {row.get('used') or 0}/{row.get('slots') or 0}"
-    return _item(f"runner-{row['id']}", "server", str(row["name"]), said, f"/dashboard/runners/{row['id']}")
+    return _with(_item(f"runner-{row['id']}", "server", str(row["name"]), f"/dashboard/runners/{row['id']}"), row, said)
 
 
 def job(row: Row) -> Item:
     acts_on = row.get("module_path") or row.get("target_name") or "a runner"
     text = f"#{row['number']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
     said = STATUS_WORDS.get(str(row["status"]), "")
-    return _item(f"job-{row['id']}", "list-checks", text, said, f"/dashboard/jobs/{row['number']}")
+    at = row.get("finished_at") or row.get("started_at") or row.get("created_at")
+    return _with(_item(f"job-{row['id']}", "list-checks", text, f"/dashboard/jobs/{row['number']}"), row, said, at)
 
 
 # Each list that is searched: its title, its function, and how a row of it is shown.

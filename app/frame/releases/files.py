@@ -24,12 +24,7 @@ class RunnerFile(TypedDict):
     commands: str
 
 
-NO_FILE: RunnerFile = {
-    "name": "",
-    "url": "",
-    "sha256": "",
-    "commands": f"# No downloads yet. In a clone of Runyard:\n{BUILD}",
-}
+NO_FILE: RunnerFile = {"name": "", "url": "", "sha256": "", "commands": ""}
 
 
 def newest_files(releases: Iterable[Row]) -> list[RunnerFile]:

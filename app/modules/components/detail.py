@@ -183,15 +183,11 @@ def _pair(pair: rx.Var[Pair]) -> rx.Component:
     )
 
 
-def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
-    button = small_button(icon(name), label, on_click=event)
-    return rx.cond(may("module.write"), button)
-
-
 def _source() -> rx.Component:
+    edit = small_button(icon("pencil"), "Edit", on_click=ModuleFormState.edit_source)
     return titled_panel(
         "Source",
-        (rx.el.span(class_name="grow"), _edit("Edit", "pencil")),
+        (rx.el.span(class_name="grow"), rx.cond(may("module.write"), edit)),
         rx.el.div(
             rx.el.dl(rx.foreach(Module["source_rows"].to(list[Pair]), _pair), class_name="ry-dl"), class_name="ry-pb"
         ),

@@ -82,6 +82,12 @@ class ModuleFormState(AppState, rx.State):
         self._open("module", f"Edit {page._full['name']}", dict(to_form(page._full)))
 
     @rx.event
+    async def edit_source(self) -> rx.event.EventSpec:
+        """Edit the module from its source on."""
+        await self.edit_module()
+        return rx.call_script("window.runyard.focusIn('.ry-sheet [aria-label=Source] [data-state=on]')")
+
+    @rx.event
     async def new_group(self) -> None:
         page = await self._page()
         self.is_new = True

@@ -110,6 +110,13 @@ class ModulesState(LivePage, rx.State):
             self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))} - {str(group["path"])})
             await self._choose_group(str(group["path"]))
 
+    async def _open(self) -> rx.event.EventSpec | None:
+        way = await super()._open()
+        if self.tab != "Variables":
+            return way
+        path = quote(self.module["path"] or self.group["path"])
+        return rx.redirect(f"{self.router.url.path.rstrip('/')}/variables?path={path}", replace=True)
+
     async def _read_groups(self) -> None:
         query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path")
         self._groups = await self._select_all("groups", query)
@@ -227,8 +234,6 @@ class ModulesState(LivePage, rx.State):
         self._counts = summary.answer["counts"]
         if not is_search:
             self._assign("total", int(summary.answer["total"]))
-            # Counted once for the menu when a page is opened; here it is known to be another.
-            (await self._who())._assign("module_count", self.total)
 
     async def _reload(self, module_id: str = "") -> rx.event.EventSpec:
         """Read again after something was done, without waiting for the doorbell; the address names what is shown."""

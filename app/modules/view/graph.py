@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 from urllib.parse import quote
 
+from app.modules.view.tree import result
 from app.ui.view import Row, count
 
-WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 44, 96, 16, 26
+WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 58, 96, 16, 26
 LEGEND = "An edge leads from outputs to the module that uses them."
 
 
@@ -21,6 +22,9 @@ class NodeView(TypedDict):
     step: int
     takes: str
     used_by: int
+    status: str
+    words: str
+    job: str
     changed: str
 
 
@@ -31,17 +35,25 @@ class StepView(TypedDict):
     left: str
 
 
+class EdgeView(TypedDict):
+    """The line of a dependency, its head, and what it carries."""
+
+    line: str
+    head: str
+    words: str
+
+
 class GraphView(TypedDict):
     nodes: list[NodeView]
     steps: list[StepView]
-    lines: str
+    edges: list[EdgeView]
     width: str
     height: str
     said: str
     alone: int
 
 
-NOTHING: GraphView = {"nodes": [], "steps": [], "lines": "", "width": "0px", "height": "0px", "said": "", "alone": 0}
+NOTHING: GraphView = {"nodes": [], "steps": [], "edges": [], "width": "0px", "height": "0px", "said": "", "alone": 0}
 
 
 def build(answer: Row) -> GraphView:
@@ -56,7 +68,7 @@ def build(answer: Row) -> GraphView:
     return {
         "nodes": nodes,
         "steps": [{"label": f"Step {step + 1}", "left": f"{step * (WIDTH + GAP_X)}px"} for step in range(steps)],
-        "lines": " ".join(_line(places[edge["producer_id"]], places[edge["consumer_id"]]) for edge in edges),
+        "edges": [_edge(edge, places[edge["producer_id"]], places[edge["consumer_id"]]) for edge in edges],
         "width": f"{max(0, steps * (WIDTH + GAP_X) - GAP_X)}px",
         "height": f"{TOP + rows * (HEIGHT + GAP_Y)}px",
         "said": f"{count(len(modules), 'module')} in {count(steps, 'step')}. {LEGEND}" if modules else "",
@@ -89,6 +101,8 @@ def _node(
 ) -> NodeView:
     key, path = str(row["id"]), str(row["path"])
     left, top = places[key]
+    last = row.get("last_job") or {}
+    status, kind = str(last.get("status") or ""), str(last.get("type") or "")
     return {
         "path": path,
         "href": f"/dashboard/modules?path={quote(path)}",
@@ -97,12 +111,20 @@ def _node(
         "step": int(row["step"]),
         "takes": "; ".join(takes.get(key, [])),
         "used_by": used[key],
+        "status": status,
+        "words": result(status, kind),
+        "job": str(last.get("number") or ""),
         "changed": ", ".join(row.get("changed_inputs") or []),
     }
 
 
-def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
+def _edge(edge: Row, start: tuple[int, int], end: tuple[int, int]) -> EdgeView:
     x, y = start[0] + WIDTH, start[1] + HEIGHT // 2
     far, down = end[0], end[1] + HEIGHT // 2
     half = (x + far) // 2
-    return f"M{x},{y} C{half},{y} {half},{down} {far},{down} l-6,-4 m6,4 l-6,4"
+    carried = ", ".join(f"{output} → {given}" for given, output in sorted(edge["bindings"].items()))
+    return {
+        "line": f"M{x},{y} C{half},{y} {half},{down} {far - 6},{down}",
+        "head": f"M{far},{down} l-8,-4 v8 z",
+        "words": f"{edge['producer']} → {edge['consumer']}" + (f": {carried}" if carried else ""),
+    }

@@ -8,7 +8,7 @@ from app.frame.releases.dialog import file_list
 from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.view.commands import WAYS, WITH_FILE
+from app.runners.view.commands import FROM_CLONE, WAYS
 from app.runners.view.form import NAME_RULE
 from app.ui.controls import (
     act_button,
@@ -193,7 +193,7 @@ def _start() -> rx.Component:
     return rx.el.section(
         rx.el.span("Paste this on your machine", class_name="ry-lab"),
         segments("How to start it", {way: way for way in WAYS}, value=State.way, on_change=State.set_way),
-        rx.match(State.way, *((way, _file()) for way in WITH_FILE), rx.fragment()),
+        rx.match(State.way, *((way, _file()) for way in FROM_CLONE), rx.fragment()),
         code_block(State.command, "Copy the command", State.copied, State.worker_id),
         rx.el.p(
             "It installs the runner where it is missing, and starts it. Only outbound HTTPS is needed, and ",

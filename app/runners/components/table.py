@@ -133,7 +133,7 @@ def runner_row(
     return rx.el.tr(
         _pick(row["id"], row["name"], is_selected),
         cell(_name(row, is_opened), class_name="n-a"),
-        cell(runner_badge(row["status"], row["is_asleep"], row["is_starting"]), class_name="n-b"),
+        cell(runner_badge(row["status"], row["rest"]), class_name="n-b"),
         cell(health(row, pulse), class_name="hide-s"),
         cell(_version(row), class_name="num hide-s hide-t"),
         cell(row["type"], class_name="mut hide-x"),

@@ -22,11 +22,12 @@ from app.runners.view.launch import (
     in_container,
 )
 
-__all__ = ["WAYS", "WITH_FILE", "Launch", "commands", "paste", "update"]
+__all__ = ["FROM_CLONE", "WAYS", "Launch", "commands", "paste", "update"]
 
 WAYS = ("Shell", "Docker", "Compose", "systemd", "Kubernetes")
-# These start the runner's own file; the others start an image.
-WITH_FILE = ("Shell", "systemd")
+# These start the runner's own file, the others an image. Where nothing can be downloaded: the clone's runner, or a file
+# that outlives the clone.
+FROM_CLONE = {"Shell": "make setup\nPATH=$PWD/.venv/bin:$PATH\n", "systemd": BUILD}
 # A cluster pulls: without a setting, the reader puts the name of a registry here.
 SOME_REGISTRY = "registry.example/runyard-worker"
 UNIT_FILE = Path(__file__).parents[3] / "deploy" / "systemd" / "runyard-worker.service"
@@ -82,8 +83,10 @@ def paste(way: str, command: str, install: str) -> str:
     A shell reads a block to its end before it runs it: no line of it becomes the input of a command that asks for a
     password or a secret.
     """
-    installed = f"command -v runyard-worker >/dev/null || {{\n{indent(install, '  ')}}}\n" if way in WITH_FILE else ""
-    return f"{{\n{installed}{command}}}\n"
+    if way in FROM_CLONE:
+        install = install or f"# No downloads yet. In a clone of Runyard:\n{FROM_CLONE[way]}"
+        command = f"command -v runyard-worker >/dev/null || {{\n{indent(install, '  ')}}}\n{command}"
+    return f"{{\n{command}}}\n"
 
 
 def shell(launch: Launch) -> str:

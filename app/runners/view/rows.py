@@ -40,8 +40,7 @@ class RunnerRow(TypedDict):
     region: str
     labels: list[str]
     status: str
-    is_asleep: bool
-    is_starting: bool
+    rest: str
     is_silent: bool
     why: str
     health: list[Condition]
@@ -85,6 +84,18 @@ def is_starting(worker: Row) -> bool:
 
 # How the database's reason begins when a runner could not sign in, no matter who started it.
 NO_CREDENTIAL = "No usable"
+
+
+def rest_of(worker: Row) -> str:
+    """Name why a runner is offline where nothing is wrong: it sleeps, it starts, or nobody has started it."""
+    is_refused = str(worker.get("status_reason") or "").startswith(NO_CREDENTIAL)
+    rests = {
+        "asleep": worker.get("is_scaled_to_zero"),
+        "starting": is_starting(worker),
+        "new": worker.get("never_contacted") and not is_refused,
+    }
+    return next((name for name, is_so in rests.items() if is_so), "")
+
 
 # Out of contact: how long counts up beside it, so the sentence itself has no number.
 SILENT = "No heartbeat"
@@ -148,8 +159,8 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     if is_starting(worker):
         return "Woken, waiting for its first heartbeat"
     reason = str(worker.get("status_reason") or "")
-    if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
-        return "Never connected"
+    if rest_of(worker):
+        return CONDITIONS["never_contacted"]
     return capitalised(SILENT if is_silent(worker) else say_reason(reason))
 
 
@@ -181,8 +192,7 @@ def build_row(listed: Row) -> RunnerRow:
         worker,
         region=worker.get("region") or "–",
         labels=[str(label) for label in worker.get("labels") or []],
-        is_asleep=worker.get("is_scaled_to_zero"),
-        is_starting=is_starting(worker),
+        rest=rest_of(worker),
         is_silent=is_silent(worker),
         why=reason,
         health=conditions(worker),

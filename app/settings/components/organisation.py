@@ -5,7 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.organisation import OrganisationState
-from app.ui.controls import act_button, plain_button
+from app.ui.controls import act_button, copy_icon, plain_button
 from app.ui.dialog import question, typed_field
 from app.ui.elements import date
 from app.ui.form.elements import check_field, text_field
@@ -72,7 +72,7 @@ def _delete_panel() -> rx.Component:
     )
     return settings_panel(
         "Delete",
-        "Possible once the organisation has no modules and no runners. To leave it or to hand it over, use Members.",
+        "Possible once the organisation has no modules and no runners. To leave it or to hand it over, use People.",
         rx.fragment(),
         rx.el.div(button, rx.cond(is_used, rx.el.p(state.contents, class_name="ry-hint")), dialog, class_name="ry-pb"),
     )
@@ -85,7 +85,11 @@ def organisation() -> rx.Component:
             rx.el.dt("Short name"),
             rx.el.dd(state.slug, class_name="ry-mono"),
             rx.el.dt("Id"),
-            rx.el.dd(state.ident, class_name="ry-mono ry-breaks"),
+            rx.el.dd(
+                rx.el.span(state.ident, class_name="ry-mono ry-breaks"),
+                copy_icon(state.ident, "Copy the id"),
+                class_name="ry-row c6",
+            ),
             rx.el.dt("Since"),
             rx.el.dd(date(state.created_at)),
             class_name="ry-dl",

@@ -6,10 +6,10 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.controls import act_button, icon, page_link
+from app.ui.controls import act_button, icon, page_link, plain_button
 from app.ui.dialog import alert, dialog_acts
 from app.ui.elements import ago
-from app.ui.form.elements import Fields, check_field, field, form_dialog, text_area
+from app.ui.form.elements import Fields, check_field, field, form_dialog, labelled, problem_line, text_area
 from app.ui.panel import empty, settings_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
 from app.variables.state.variables import VariablesState
@@ -24,11 +24,14 @@ HINTS = {
     "env": "A text. Every member can read it.",
     "file": "The content; every member can read it. The name is its path in the module's folder.",
 }
-SEALED_HINT = "Sealed in this browser. Only runners with the organisation's key can read it; nobody sees it again."
+SEALED_HINT = "Sealed in this browser; nobody sees it again. Only runners with the organisation's key open it: label "
 REFERENCE_HINT = (
     "vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH; the runner's operator has to allow it."
 )
-NO_KEY = "For secrets, an admin first creates a key: runyard variables create-key FILE."
+NO_KEY = "The organisation has no key yet. It is made in this browser, which downloads the private half as sealing.key."
+KEEP_KEY = (
+    "Keep that file: without it, every sealed value has to be entered again. Runners that open secrets get it, too."
+)
 
 
 class SealedValue(rx.Component):
@@ -42,6 +45,14 @@ class SealedValue(rx.Component):
     path: rx.Var[str]
     kind: rx.Var[str]
     name: rx.Var[str]
+
+
+class SealingKey(rx.Component):
+    """The organisation's key, made on a click inside it: the private half leaves the browser only as a file."""
+
+    library = "$/public/sealed_value.js"
+    tag = "SealingKey"
+    on_made: rx.EventHandler[rx.event.passthrough_event_spec(str)]  # type: ignore[type-arg]
 
 
 def _name(row: rx.Var[VariableView]) -> rx.Component:
@@ -108,7 +119,7 @@ UNUSED = (
 
 
 def _add() -> rx.Component:
-    button = act_button(icon("plus"), "Set variable", on_click=State.add)
+    button = act_button(icon("plus"), "Add variable", on_click=State.add)
     # Those of the organisation concern every module.
     return rx.cond(rx.cond(State.path == "", SessionState.can_admin, SessionState.can_operate), button)
 
@@ -151,15 +162,27 @@ def _value_field() -> rx.Component:
         field="s-value", public_key=State.public_key, path=State.path, kind=State.kind, name=State.chosen["name"]
     )
     plain_hint = rx.cond(State.is_reference, REFERENCE_HINT, rx.match(State.kind, *HINTS.items(), ""))
-    hint = rx.cond(State.is_sealed, SEALED_HINT, plain_hint)
-    return field("value", "Value", rx.cond(State.is_sealed, sealed, plain), State.errors, hint)
+    sealed_hint = rx.fragment(SEALED_HINT, rx.el.code(State.key_label))
+    hint = rx.cond(State.is_sealed, sealed_hint, plain_hint)
+    value = field("value", "Value", rx.cond(State.is_sealed, sealed, plain), State.errors, hint)
+    return rx.cond(State.needs_key, _new_key(), value)
+
+
+def _new_key() -> rx.Component:
+    button = plain_button(icon("key-round"), "Create key", type="button")
+    make = rx.fragment(rx.el.p(NO_KEY), rx.el.p(KEEP_KEY), SealingKey.create(button, on_made=State.create_key))
+    asked = rx.el.p("The organisation has no key yet. An admin creates it here.")
+    problem = rx.cond(State.errors.contains("value"), problem_line("value", State.errors["value"]))
+    return labelled("Key of the organisation", rx.cond(SessionState.can_admin, make, asked), problem)
 
 
 def _fields() -> list[rx.Component]:
     fields, is_old = Fields(State), ~State.is_new
-    enforced = check_field("Enforced: wins over paths below", checked=State.is_enforced, on_change=State.set_enforced)
+    enforced = check_field(
+        "Enforced: lower levels cannot override it", checked=State.is_enforced, on_change=State.set_enforced
+    )
     sealed = check_field(
-        "Secret: sealed in this browser",
+        "Sensitive: sealed in this browser",
         checked=State.is_sealed,
         on_change=State.set_sealed,
         disabled=State.chosen["is_sealed"],
@@ -174,7 +197,8 @@ def _fields() -> list[rx.Component]:
         fields.choice("kind", "Kind", KINDS, disabled=is_old),
         fields.text("name", "Name", disabled=is_old),
         _value_field(),
-        rx.cond(State.public_key != "", rx.fragment(sealed, reference), rx.el.small(NO_KEY, class_name="mut")),
+        sealed,
+        reference,
         rx.cond(SessionState.can_admin, enforced),
     ]
 

@@ -40,6 +40,7 @@ class VariablesState(Items, rx.State):
     is_sealed: bool = False
     is_reference: bool = False
     public_key: str = ""
+    key_label: str = ""
     _key_id: str = ""
     unused: list[VariableView] = []
     users: UsersView = NOBODY
@@ -75,6 +76,7 @@ class VariablesState(Items, rx.State):
         found = (await self._select("sealing_keys", Query(filters=filters, limit=1))).rows
         key = found[0] if found else {"id": "", "public_key": ""}
         self._assign("public_key", key["public_key"])
+        self._assign("key_label", f"sealing-key={key['id']}")
         self._key_id = key["id"]
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
@@ -85,19 +87,39 @@ class VariablesState(Items, rx.State):
     @rx.event
     def set_sealed(self, value: bool) -> None:
         """Choose whether the browser seals the value; a secret does not become plain again."""
-        self.is_sealed = bool(self.public_key) and (value or self.chosen["is_sealed"])
+        self.is_sealed = value or self.chosen["is_sealed"]
         self.is_reference = self.is_reference and not self.is_sealed
 
     @rx.event
     def set_reference(self, value: bool) -> None:
-        self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
+        self.is_reference = value and not self.chosen["is_sealed"]
         self.is_sealed = self.is_sealed and not self.is_reference
+
+    @rx.var
+    def needs_key(self) -> bool:
+        """Return whether the form waits for the organisation's first key: saved plans of references are sealed to it, too."""
+        return (self.is_sealed or self.is_reference) and not self.public_key
+
+    @rx.event
+    async def create_key(self, public_key: str) -> rx.event.EventSpec | None:
+        """Take the public half of a key that the browser made, unless somebody made one meanwhile."""
+        org_id, self.errors = await self._org_id(), {}
+        await self._find_key(org_id)
+        if self.public_key:
+            return rx.toast.warning("The organisation has a key already.", description="Delete the new sealing.key.")
+        await self._rpc("create_sealing_key", {"p_org": org_id, "p_public_key": public_key})
+        await self._find_key(org_id)
+        return rx.toast.success(
+            "Key created.", description=f"Give sealing.key and the label {self.key_label} to runners."
+        )
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
         checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
-        if self.is_sealed:
+        if self.needs_key:
+            checked.errors["value"] = "Create the key first."
+        elif self.is_sealed:
             check_sealed(checked, form, self.path, self._key_id)
         if self._is_refused(checked):
             return None
@@ -108,7 +130,7 @@ class VariablesState(Items, rx.State):
         if made["warning"]:
             return rx.toast.warning(
                 made["warning"],
-                description="Every member can read it. Edit it and choose Secret, then change the secret.",
+                description="Every member can read it. Edit it and choose Sensitive, then change the secret.",
             )
         return rx.toast.success("Saved. Applies to future jobs.")
 

@@ -12,12 +12,14 @@ from typing import Any
 from cli.client import auth
 from cli.client.api import Api
 from cli.client.http import Connection
+from cli.commands.notifications import NOTIFY
 from cli.engines.cache import binary_folder, find
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder
 from cli.launcher.process import Part
 from cli.manifest import read_manifest
 from cli.runners.shared import SharedRunner, give_token
+from cli.variables import sealing
 from cli.version import __version__
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
@@ -103,9 +105,10 @@ def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, 
     person = Api(connection, secrets.publishable_key, session.access_token)
     organisation = _organisation(person)
     _releases(operator)
-    _content(person, organisation)
-    own = _runner(person, organisation, tokens, OWN, {"capacity": 2, "is_assigned_to_all_modules": True})
-    older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
+    labels = _content(settings, person, organisation)
+    options = {"capacity": 2, "is_assigned_to_all_modules": True, "labels": labels}
+    own = _runner(person, organisation, tokens, OWN, options)
+    older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"], "labels": labels})
     _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
     # Modules run as the user who started all this: only where they cannot read that user's secrets, and anybody's
     # only where they are isolated altogether.
@@ -129,14 +132,36 @@ def _releases(administrator: Api) -> None:
             administrator.call("publish_release", spec=release)
 
 
-def _content(person: Api, organisation: str) -> None:
+def _content(settings: Settings, person: Api, organisation: str) -> list[str]:
+    """Fill the organisation on the first start; returns the labels of runners that open its secret."""
     if person.rows("modules", select="path", org_id=f"eq.{organisation}"):
-        return
+        return []
     manifest = read_manifest(MANIFEST)
     if find(ENGINES["opa"]) is None:
         # A set that cannot be evaluated fails.
         del manifest["policies"]
     person.call("apply_manifest", org=organisation, manifest=manifest)
+    rule = {"channel": "mail", "events": ["job.awaiting_approval", "job.failed"], "path": ""}
+    address = {"org": organisation, "channel": "mail", "address": DEMO_EMAIL}
+    sealed = person.request("POST", NOTIFY, "notify", address)
+    person.call("create_notification_rule", org=organisation, spec=rule | sealed)
+    return [_secret(settings, person, organisation)]
+
+
+def _secret(settings: Settings, person: Api, organisation: str) -> str:
+    """Seal a password of the warehouse; returns the label of runners that have the key."""
+    file = _key_file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    key = person.call("create_sealing_key", org=organisation, public_key=sealing.write_new_key(file))
+    path = "data/warehouse"
+    variable = sealing.seal(key, (path, "env", "WAREHOUSE_PASSWORD", False), make_token().text)
+    person.call("set_variables", org=organisation, path=path, variables=[variable])
+    return str(key["label"])
+
+
+def _key_file(settings: Settings) -> Path:
+    return settings.home / "demo" / "sealing.key"
 
 
 def _runner(person: Api, organisation: str, tokens: TokenFile, name: str, options: dict[str, Any]) -> dict[str, str]:
@@ -208,6 +233,8 @@ def runner_part(settings: Settings, name: str, credentials: Credentials, script:
         "RUNYARD__WORKING_DIRECTORY__WORKING_DIRECTORY": str(folder),
         "RUNYARD__WORKING_DIRECTORY__TEMP_DIRECTORY": str(folder / ".temp"),
     }
+    if name != SHARED and _key_file(settings).exists():
+        variables["RUNYARD__SEALING__KEYFILES"] = str(_key_file(settings))
     return Part(
         f"runner {name}",
         lambda: [*program, "run"],

@@ -20,10 +20,10 @@ def test_counts_are_known_when_the_database_has_answered() -> None:
     assert state.is_counted
 
     jobs = {"AWAITING_APPROVAL": 2, "NEEDS_ATTENTION": 1, "QUEUED": 9}
-    store.set_overview({"counts": {"jobs": jobs, "waits_for_others": {"me": 2, "you": 1}}})
+    store.set_overview({"counts": {"jobs": jobs, "modules": {"total": 7}, "waits_for_others": {"me": 2, "you": 1}}})
     state.user_id = "me"
     state._show_link(store)
-    assert state.needs_me_count == 0, "a viewer decides nothing"
+    assert (state.module_count, state.needs_me_count) == (7, 0), "a viewer decides nothing"
     state.can_decide = True
     state._show_link(store)
     assert state.needs_me_count == 1

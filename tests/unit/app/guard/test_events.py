@@ -162,6 +162,7 @@ async def test_a_removed_members_tab_is_emptied_and_redirected(monkeypatch: pyte
     name = next(name for name in HANDLERS if name.endswith("runners_state.search_for"))
     update = await DenyByDefault().preprocess(cast("Any", None), root, Event(name=name, payload={"text": "x"}))
     assert update is not None
-    assert [event.name for event in update.events] == ["_redirect"]
+    assert [event.name for event in update.events] == ["_redirect", "_call_function"]
+    assert "You are no longer a member" in str(update.events[1].payload)
     assert (who.org_id, runners.job_words, asked) == ("", "", ["my_organizations"])
     await runtime().authorized.sessions.delete("former")

@@ -7,9 +7,10 @@ from app.modules.view.dependencies import build as build_dependencies
 from app.modules.view.graph import NOTHING, build
 
 EDGE = {"consumer_id": "2", "producer_id": "1", "consumer": "apps/site", "producer": "net/vpc", "cascades": "on_change"}
+LAST = {"number": 7, "type": "APPLY", "status": "FAILED"}
 ANSWER: dict[str, Any] = {
     "modules": [
-        {"id": "1", "path": "net/vpc", "step": 1, "changed_inputs": []},
+        {"id": "1", "path": "net/vpc", "step": 1, "changed_inputs": [], "last_job": LAST},
         {"id": "3", "path": "net/alone", "step": 1, "changed_inputs": []},
         {"id": "2", "path": "apps/site", "step": 2, "changed_inputs": ["vpc_id"]},
     ],
@@ -23,13 +24,17 @@ def test_modules_are_drawn_in_the_column_of_their_step() -> None:
     assert graph["nodes"][0]["left"] < graph["nodes"][1]["left"]
     assert (graph["nodes"][1]["takes"], graph["nodes"][0]["used_by"]) == ("net/vpc (id)", 1)
     assert [step["label"] for step in graph["steps"]] == ["Step 1", "Step 2"]
-    assert (graph["lines"].count("M"), graph["alone"]) == (1, 1)
-    assert graph["lines"].endswith("l-6,-4 m6,4 l-6,4"), "an edge has a head"
+    assert ([edge["words"] for edge in graph["edges"]], graph["alone"]) == (["net/vpc → apps/site: id → vpc_id"], 1)
+    assert graph["edges"][0]["head"].startswith(f"M{graph['nodes'][1]['left'][:-2]},"), "an arrow ends at its module"
+    assert [(node["status"], node["words"], node["job"]) for node in graph["nodes"]] == [
+        ("FAILED", "Last apply failed", "7"),
+        ("", "Never applied", ""),
+    ]
 
 
 def test_modules_without_dependencies_are_counted_alone() -> None:
     graph = build({"modules": ANSWER["modules"], "dependencies": []})
-    assert (graph["nodes"], graph["alone"], graph["lines"]) == ([], 3, "")
+    assert (graph["nodes"], graph["alone"], graph["edges"]) == ([], 3, [])
     assert build({})["nodes"] == NOTHING["nodes"]
 
 

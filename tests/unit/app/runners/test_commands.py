@@ -224,6 +224,12 @@ def test_an_address_stays_one_word_of_the_command() -> None:
     assert "'https://example.com/w?a=1;rm -rf ~'" in file["commands"]
 
 
+def test_without_files_a_shell_starts_the_runner_of_the_clone_and_a_service_a_built_file() -> None:
+    written = {way: commands.paste(way, commands.commands(TOKEN)[way], "") for way in commands.FROM_CLONE}
+    assert "make setup\n  PATH=$PWD/.venv/bin:$PATH\n}" in written["Shell"]
+    assert ["make worker-binary" in written[way] for way in commands.FROM_CLONE] == [False, True]
+
+
 def test_without_files_the_update_is_built_from_a_clone() -> None:
     written = commands.update("1.10.0", [])["systemd"]
     assert "make worker-binary" in written

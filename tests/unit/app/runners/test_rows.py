@@ -78,7 +78,7 @@ def test_latest_is_the_newest_stable_release_that_was_not_withdrawn() -> None:
         ({"status": "DRAINING"}, 2, "2 jobs left"),
         ({"is_disabled": True}, 0, "Disabled, takes no new jobs"),
         ({"status": "OFFLINE", "is_scaled_to_zero": True}, 0, "Starts on the next job"),
-        ({"status": "OFFLINE", "never_contacted": True}, 0, "Never connected"),
+        ({"status": "OFFLINE", "never_contacted": True}, 0, "Never contacted"),
         (
             {"status": "OFFLINE", "never_contacted": True, "status_reason": "No usable token or service account"},
             0,

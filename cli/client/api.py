@@ -10,6 +10,7 @@ from cli.client.http import Connection, Reply
 from cli.errors import CommandError, NoAnswer, Refused, SignedOut
 from wire import answers
 
+NOTIFY = "/functions/v1/notify"
 PAGE = 1000
 UNAUTHORIZED = 401
 # Auth's codes for a login that has ended.

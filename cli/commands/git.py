@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
+from cli.client.api import NOTIFY
 from cli.command import Here, Yes, command, given, new_app
 from cli.errors import NotFound, Usage
 
@@ -27,7 +28,6 @@ BaseUrl = Annotated[
 ]
 PROVIDERS = ("github", "gitlab", "gitea", "generic")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "gitea"}
-NOTIFY = "/functions/v1/notify"
 
 
 @command(app, "connect", calls=("connect_repository",))

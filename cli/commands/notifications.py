@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from cli.client.api import NOTIFY
 from cli.command import Here, Yes, command, given, new_app, with_id
 from cli.errors import Usage
 
@@ -15,7 +16,6 @@ Group = Annotated[str | None, Option("--group", help="Only what concerns this gr
 Secret = Annotated[bool, Option("--secret", help="Read what messages are signed with from standard input.")]
 PAGE = "Settings → Notifications"
 COLUMNS = ("id", "is_on", "events", "channel", "address_hint", "path", "last")
-NOTIFY = "/functions/v1/notify"
 
 
 @command(app, "list", calls=("list_notification_rules",), page=PAGE)

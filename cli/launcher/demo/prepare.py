@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.client import auth
-from cli.client.api import Api
+from cli.client.api import NOTIFY, Api
 from cli.client.http import Connection
-from cli.commands.notifications import NOTIFY
 from cli.engines.cache import binary_folder, find
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder

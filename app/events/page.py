@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
-from app.frame.layout import FIGURES, Route, head, page, place_tabs
+from app.frame.layout import FIGURES, Route, head, page, whole_tabs
 from app.ui.controls import choice, dropdown, icon, page_link, plain_button, segments, small_button
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.panel import empty, or_problem, skeleton_rows
@@ -106,7 +106,7 @@ def _panel() -> rx.Component:
 def events() -> rx.Component:
     return page(
         head("Events", "What happened to runners and jobs, and why.", _files()),
-        place_tabs("Figures", FIGURES, "Events"),
+        whole_tabs("Figures", FIGURES, "Events"),
         _bar(),
         _panel(),
         title="Events",

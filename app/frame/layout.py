@@ -131,6 +131,11 @@ def place_tabs(place: str, tabs: Sequence[tuple[str, Any]], active: Any) -> rx.C
     return rx.el.nav(*links, class_name="ry-places", aria_label=place)
 
 
+def whole_tabs(place: str, tabs: Sequence[tuple[str, Any]], active: str) -> rx.Component:
+    """The tabs of a place whose other page concerns the whole organisation: a guest has none."""
+    return rx.cond(SessionState.sees_all, place_tabs(place, tabs, active))
+
+
 def path_tabs(path: rx.Var[str], names: Sequence[str], active: Any) -> rx.Component:
     """Link the pages of a group or a module; variables have an address of their own, which the organisation's share."""
     own = {"Overview": "/dashboard/modules?path=", "Variables": "/dashboard/modules/variables?path="}

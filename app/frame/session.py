@@ -113,6 +113,8 @@ class SessionState(Sparing, rx.State):
     org_name: str = ""
     org_initials: str = ""
     role: str = ""
+    # False for a guest, whom the project refuses what concerns the whole organisation.
+    sees_all: bool = True
     can_operate: bool = False
     can_admin: bool = False
     # Somewhere, by the role or by one at a path: what the palette, the lists of all paths and "Needs you" offer.
@@ -173,7 +175,7 @@ class SessionState(Sparing, rx.State):
 
     async def _choose(self, session: BrowserSession, org: Organisation) -> None:
         self.org_id, self.org_slug, self.org_name, self.org_initials = org.id, org.slug, org.name, initials(org.name)
-        self.role, self.without = org.role, org.without
+        self.role, self.sees_all, self.without = org.role, org.sees_all, org.without
         self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
         self.can_decide, self.can_run, self.can_write = (
             self.can_operate or verb in org.verbs for verb in ("job.approve", "job.plan", "module.write")

@@ -6,11 +6,14 @@ from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import OrgItem, SessionState
 from app.ui.controls import at, icon, page_link
 
+FIGURES = ("figures", "Figures", "chart-line", "/dashboard/figures")
+# A guest's page in its place.
+EVENTS = ("figures", "Events", "history", "/dashboard/events")
 ENTRIES = (
     ("runners", "Runners", "server", "/dashboard/runners"),
     ("jobs", "Jobs", "list-checks", "/dashboard/jobs"),
     ("modules", "Modules", "boxes", "/dashboard/modules"),
-    ("figures", "Figures", "chart-line", "/dashboard/figures"),
+    FIGURES,
     ("settings", "Settings", "settings-2", "/dashboard/settings"),
 )
 
@@ -44,6 +47,10 @@ def _entry(key: str, label: str, icon_name: str, href: str, active: str) -> rx.C
         underline="none",
         **current,
     )
+
+
+def _figures(active: str) -> rx.Component:
+    return rx.cond(SessionState.sees_all, _entry(*FIGURES, active=active), _entry(*EVENTS, active=active))
 
 
 def _org_item(org: rx.Var[OrgItem]) -> rx.Component:
@@ -117,6 +124,10 @@ def _sign_out() -> rx.Component:
     return rx.dropdown_menu.item(icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()"))
 
 
+def _small_item(label: str, icon_name: str, href: str) -> rx.Component:
+    return rx.dropdown_menu.item(icon(icon_name), label, on_select=rx.redirect(at(href)))
+
+
 def small_menu() -> rx.Component:
     """The menu for screens that have no room for the sidebar: its parts besides the pages."""
     docs = rx.call_script("window.open('/docs/', '_blank', 'noopener')")
@@ -133,7 +144,7 @@ def small_menu() -> rx.Component:
             rx.foreach(SessionState.orgs, _org_item),
             rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
             rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(icon("chart-line"), "Figures", on_select=rx.redirect(at("/dashboard/figures"))),
+            rx.cond(SessionState.sees_all, _small_item(*FIGURES[1:]), _small_item(*EVENTS[1:])),
             rx.dropdown_menu.item(icon("book-open"), "Documentation", on_select=docs),
             rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
             rx.dropdown_menu.separator(),
@@ -148,7 +159,7 @@ def small_menu() -> rx.Component:
 def sidebar(active: str) -> rx.Component:
     return rx.el.aside(
         _organisation(),
-        *[_entry(*entry, active=active) for entry in ENTRIES],
+        *[_entry(*entry, active=active) if entry != FIGURES else _figures(active) for entry in ENTRIES],
         rx.el.div(class_name="grow"),
         rx.el.a(
             icon("book-open", ""),

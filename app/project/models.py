@@ -76,6 +76,8 @@ class Organisation:
     is_last: bool = False
     # What roles at paths let them do somewhere.
     verbs: frozenset[str] = frozenset()
+    # Whether everything in it may be seen; a guest sees what a role at a path gives.
+    sees_all: bool = True
     # The provider that everybody else must come through: its break-glass owner came in without it.
     without: str = ""
 
@@ -85,5 +87,5 @@ class Organisation:
         verbs = frozenset(row.get("verbs") or ())
         return cls(
             str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), bool(row.get("is_last")), verbs,
-            str(row.get("without") or ""),
+            row.get("sees") is None, str(row.get("without") or ""),
         )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import RUNNERS, Route, head, new_button, page, place_tabs
+from app.frame.layout import RUNNERS, Route, head, new_button, page, whole_tabs
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
@@ -151,7 +151,7 @@ def _bar() -> rx.Component:
 def runners() -> rx.Component:
     return page(
         _head(),
-        place_tabs("Runners", RUNNERS, "Runners"),
+        whole_tabs("Runners", RUNNERS, "Runners"),
         first_steps(AddRunnerState.open_sheet),
         _alert(),
         _preparing(),

@@ -15,16 +15,16 @@ __all__ = ["owner", "runner"]
 pytestmark = pytest.mark.timeout(900)
 JOIN = """
   insert into memberships (org_id, user_id, email, role)
-  select %s, id, email, 'viewer' from auth.users where email = %s returning user_id::text
+  select %s, id, email, %s from auth.users where email = %s returning user_id::text
 """
 Opened = Callable[[Person], Page]
 
 
-def viewer(product: Product, owner: Person, name: str) -> tuple[Person, str]:
-    """A viewer in the owner's organisation, and their id; their own organisation is out of the way."""
+def viewer(product: Product, owner: Person, name: str, role: str = "viewer") -> tuple[Person, str]:
+    """A member of the owner's organisation, and their id; their own organisation is out of the way."""
     person = product.person(name)
     product.sql("delete from memberships where org_id = %s", person.org_id)
-    return person, product.sql(JOIN, owner.org_id, person.email)[0][0]
+    return person, product.sql(JOIN, owner.org_id, role, person.email)[0][0]
 
 
 def give(product: Product, owner: Person, path: str, role: str, user: str) -> None:
@@ -110,6 +110,29 @@ def test_a_role_at_a_path_brings_its_buttons_there_and_nowhere_else(
     expect(page.get_by_test_id("access")).to_be_visible()
     expect(button(page, "Plan")).to_have_count(0)
     expect(button(page, "Module actions")).to_have_count(0)
+
+
+def test_a_guest_finds_runners_and_events_of_their_groups_and_no_page_of_the_whole(
+    product: Product, owner: Person, open_as: Opened
+) -> None:
+    """One refused question once kept a guest's list of runners empty."""
+    for path in ("guests", "hosts"):
+        make_module(product, owner, f"{path}/app")
+        product.rpc(
+            owner.token, "assign_worker", {"p_worker": product.runner(owner, f"for-{path}")["id"], "p_path": path}
+        )
+    person, user = viewer(product, owner, "guest", "guest")
+    give(product, owner, "guests", "viewer", user)
+    page = open_as(person)
+    page.goto("/dashboard/runners")
+    expect(page.get_by_role("link", name="for-guests")).to_be_visible()
+    expect(page.get_by_text("for-hosts")).to_have_count(0)
+    expect(page.get_by_role("link", name="Versions")).to_have_count(0)
+    side = page.get_by_role("complementary", name="Main")
+    expect(side.get_by_role("link", name="Figures")).to_have_count(0)
+    side.get_by_role("link", name="Events").click()
+    expect(page.get_by_role("heading", name="Events", exact=True)).to_be_visible()
+    expect(page.get_by_role("navigation", name="Figures")).to_have_count(0)
 
 
 def test_a_job_page_offers_what_one_may_do_at_its_path(product: Product, owner: Person, open_as: Opened) -> None:

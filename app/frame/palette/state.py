@@ -47,7 +47,7 @@ class PaletteState(AppState, rx.State):
         self.text, self.problem = text, ""
         who = await self._who()
         wanted = text.removeprefix(view.ACTIONS_ONLY).strip()
-        acts = view.actions(wanted, can_operate=who.can_run, can_admin=who.can_admin)
+        acts = view.actions(wanted, can_operate=who.can_run, can_admin=who.can_admin, sees_all=who.sees_all)
         commands = await self._commands(text) if who.can_run else []
         found = [*commands, *await self._found(text), *view.group("Actions", acts, len(acts))]
         self._assign("groups", found or await self._nearest(wanted))

@@ -36,12 +36,12 @@ class Group(TypedDict):
 
 
 ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
-    # id, icon, text, where, key to press there, least role
+    # id, icon, text, where, key to press there, for whom
     ("runners", "server", "Go to runners", "/dashboard/runners", "", ""),
     ("jobs", "list-checks", "Go to jobs", "/dashboard/jobs", "", ""),
     ("needs", "hand", "Jobs that wait for a decision", "/dashboard/jobs?view=needs", "", ""),
     ("modules", "boxes", "Go to modules", "/dashboard/modules", "", ""),
-    ("figures", "chart-line", "Go to figures", "/dashboard/figures", "", ""),
+    ("figures", "chart-line", "Go to figures", "/dashboard/figures", "", "whole"),
     ("events", "history", "Go to events", "/dashboard/events", "", ""),
     ("settings", "settings-2", "Go to settings", "/dashboard/settings", "", ""),
     ("degraded", "circle-alert", "Degraded runners", "/dashboard/runners?health=degraded", "", ""),
@@ -65,7 +65,14 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
         "",
     ),
     ("schedules", "history", "Go to schedules, pushes and pull requests", "/dashboard/jobs/schedules", "", ""),
-    ("versions", "circle-arrow-up", "Go to versions and updates of runners", "/dashboard/runners/versions", "", ""),
+    (
+        "versions",
+        "circle-arrow-up",
+        "Go to versions and updates of runners",
+        "/dashboard/runners/versions",
+        "",
+        "whole",
+    ),
     ("variables", "boxes", "Variables of the organisation", "/dashboard/modules/variables", "", ""),
     *(
         (key, "settings-2", f"Settings › {name}", f"/dashboard/settings/{key}", "", "")
@@ -98,9 +105,9 @@ JOB_COMMANDS = {"cancel": ("Cancel {}…", "ban")}
 UNFINISHED = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
-def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
+def actions(text: str, *, can_operate: bool, can_admin: bool, sees_all: bool) -> list[Item]:
     """The actions that this person may take and whose words have all that was typed."""
-    allowed = {"": True, "operate": can_operate, "admin": can_admin}
+    allowed = {"": True, "operate": can_operate, "admin": can_admin, "whole": sees_all}
     words = text.casefold().split()
     return [
         _item(f"action-{key}", icon, said, href, press)

@@ -3,8 +3,9 @@
 from app.frame.palette import view
 
 
-def texts(text: str, *, can_operate: bool = True, can_admin: bool = True) -> list[str]:
-    return [item["text"] for item in view.actions(text, can_operate=can_operate, can_admin=can_admin)]
+def texts(text: str, **other: bool) -> list[str]:
+    rights = {"can_operate": True, "can_admin": True, "sees_all": True} | other
+    return [item["text"] for item in view.actions(text, **rights)]
 
 
 def test_only_permitted_actions_are_offered() -> None:
@@ -12,6 +13,7 @@ def test_only_permitted_actions_are_offered() -> None:
     assert "Add runner…" not in texts("", can_admin=False)
     assert "New job…" in texts("", can_admin=False)
     assert "New job…" not in texts("", can_operate=False, can_admin=False)
+    assert "Go to figures" not in texts("", sees_all=False)
 
 
 def test_an_action_is_found_by_any_of_its_words() -> None:
@@ -67,7 +69,9 @@ def test_a_verb_makes_a_command_of_a_module_or_a_runner() -> None:
 
 def test_theme_sign_out_and_settings_are_found_by_their_words() -> None:
     for typed, found in (("dark", "theme"), ("sign out", "sign-out"), ("token", "account"), ("audit", "audit")):
-        assert f"action-{found}" in [item["id"] for item in view.actions(typed, can_operate=True, can_admin=True)]
+        assert f"action-{found}" in [
+            item["id"] for item in view.actions(typed, can_operate=True, can_admin=True, sees_all=True)
+        ]
     assert "Sign out" not in texts("")
 
 

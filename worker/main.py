@@ -14,7 +14,7 @@ from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
-from worker.attempt.isolating import check_root, check_strangers, settle_isolation
+from worker.attempt.isolating import check_root, check_secrets, check_strangers, settle_isolation
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
@@ -149,6 +149,7 @@ class Runner:
         if session is None:
             return ExitCode.OK
         check_strangers(isolation, session.grant.worker)
+        check_secrets(self._settings, session.grant.worker)
         server = Server(transport, session.renew, on_fatal=self._on_fatal)
         if self._is_trial:
             return await self._prove(server, facts)

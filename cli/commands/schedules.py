@@ -100,9 +100,9 @@ def _operation(text: str) -> str:
 
 
 def _last(row: dict[str, Any]) -> str:
-    run = row.get("last_run")
-    if row.get("last_note") or not run:
-        return row.get("last_note") or ""
+    run, note = row.get("last_run"), row.get("reason") or row.get("last_note") or ""
+    if note or not run:
+        return str(note)
     return f"{run['status']} {run['done']}/{run['total']}"
 
 

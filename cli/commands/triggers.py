@@ -30,7 +30,7 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
     if row["kind"] == "schedule":
         run = row.get("last_run") or {}
         when, result, at = f"{row['words']}, {row['zone']}", run.get("status"), run.get("created_at")
-        job, reason = row.get("job_number"), row.get("last_note")
+        job, reason = row.get("job_number"), row.get("reason") or row.get("last_note")
     else:
         last, way = row.get("last") or {}, "to" if row["kind"] == "push" else "into"
         when, result, at = (

@@ -1,7 +1,8 @@
 -- Authors: who made a change that came by git, as far as its host and its commits told. Everybody counts who opened the
 -- pull request, pushed to it or to the branch, or is named in one of the commits; nobody is ever taken off that list,
 -- whatever event follows. Where a module needs approvals, none of these people gives one. A name becomes a member when
--- that is wanted: by the links of logins, also those that have ended, or by the address of a commit.
+-- that is wanted: by the links of logins, also those that have ended, or by the address of a commit. A host lets people
+-- rename their account, so logins are compared by the number of the account wherever an event told it.
 
 create table private.git_authors (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -15,14 +16,32 @@ comment on table private.git_authors is 'People of changes, each written once. K
 comment on column private.git_authors.change is 'A pull request (#7), or the commit that a push led to.';
 comment on column private.git_authors.identity is 'login:ann, id:11 (the account''s number at the host) or email:ann@…';
 
--- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com.
+create table private.git_accounts (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null,
+  login text not null check (length(login) <= 200),
+  account_id text not null,
+  primary key (org_id, host, login, account_id)
+);
+create index git_accounts_account_id_idx on private.git_accounts (org_id, host, account_id);
+comment on table private.git_accounts is 'Which login had which account at a git host, as signed events told.';
+comment on column private.git_accounts.account_id is 'The number of the account, which it keeps under another login.';
+
+-- Notes people of a change. Some addresses are a host's own and name a login: 11+ann@users.noreply.github.com. An event
+-- that names both connects them: account:11:ann.
 create function private.note_authors(p_connection uuid, p_change text, p_people text[]) returns void
 language sql set search_path = '' as $$
+  insert into private.git_accounts (org_id, host, login, account_id)
+  select distinct c.org_id, split_part(c.repository, '/', 1), n[2], n[1] from public.git_connections as c
+  cross join lateral unnest(p_people) as p (identity)
+  cross join lateral regexp_match(lower(p.identity), '^account:(\d{1,40}):(.{1,200})$') as n
+  where c.id = p_connection and n is not null
+  on conflict do nothing;
   insert into private.git_authors (connection_id, change, identity)
   select distinct p_connection, p_change, lower(i.identity) from unnest(p_people) as p (identity)
   cross join lateral regexp_match(p.identity, '^email:(?:(\d+)[+-])?([^@]+)@(?:users\.)?noreply\.') as n
   cross join lateral (values (p.identity), ('id:' || n[1]), ('login:' || n[2])) as i (identity)
-  where length(i.identity) <= 300
+  where length(i.identity) <= 300 and i.identity not like 'account:%'
   on conflict do nothing
 $$;
 
@@ -93,6 +112,33 @@ language sql stable set search_path = '' as $$
     where o.change in ('#' || r.number, r.merge_commit))
 $$;
 
+-- The names by which people appear in changes at a host: logins with their accounts' numbers, former logins of the same
+-- accounts, also of links that have ended, and every address of an account. A name of a link that an admin corrected
+-- counts for what was seen until then.
+create function private.names_of_members(p_org uuid, p_host text)
+returns table (user_id uuid, name text, ended_at timestamptz) language sql stable set search_path = '' as $$
+  with link as (
+    select l.user_id, l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at
+    from public.git_logins as l where l.org_id = p_org and l.host = p_host
+    union all
+    select l.user_id, l.login, nullif(l.account_id, ''), l.ended_at from private.ended_git_logins as l
+    where l.org_id = p_org and l.host = p_host
+  ), account as (
+    select l.user_id, l.login, coalesce(l.account_id, s.account_id) as account_id, l.ended_at from link as l
+    left join private.git_accounts as s on s.org_id = p_org and s.host = p_host and s.login = l.login
+      and l.account_id is null
+  )
+  select a.user_id, n.name, a.ended_at from account as a
+  left join private.git_accounts as s on s.org_id = p_org and s.host = p_host and s.account_id = a.account_id
+  cross join lateral (values ('login:' || a.login), ('id:' || a.account_id), ('login:' || s.login)) as n (name)
+  union
+  select m.user_id, 'email:' || lower(e.email), 'infinity' from public.memberships as m
+  cross join lateral (
+    select m.email union all select u.email from auth.users as u where u.id = m.user_id
+    union all select i.identity_data ->> 'email' from auth.identities as i where i.user_id = m.user_id) as e (email)
+  where m.org_id = p_org
+$$;
+
 -- The members who made the changes that a job would apply. A repository that was connected again is the same one.
 create function private.change_makers(p_job public.provision_jobs) returns setof uuid
 language plpgsql stable set search_path = '' as $$
@@ -100,20 +146,13 @@ declare
   v_repository pg_catalog.text := private.repository_key(p_job.payload #>> '{module,source,url}');
   v_connections pg_catalog.uuid[] := array(select c.id from public.git_connections as c where c.org_id = p_job.org_id
     and (c.repository = v_repository or c.id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid));
-  v_host pg_catalog.text := split_part(v_repository, '/', 1);
 begin
   if p_job.payload #>> '{module,source_kind}' is distinct from 'git' then return; end if;
   return query select m.user_id from private.changes_of(p_job, v_connections) as c
   join private.git_authors as a on a.connection_id = any (v_connections) and a.change = c
-  join public.memberships as m on m.org_id = p_job.org_id
-  where a.identity = 'email:' || lower(m.email) or exists (
-    select from (
-      select l.login, l.account_id, 'infinity'::pg_catalog.timestamptz as ended_at from public.git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host
-      union all
-      select l.login, l.account_id, l.ended_at from private.ended_git_logins as l
-      where l.org_id = m.org_id and l.user_id = m.user_id and l.host = v_host) as l
-    where a.identity in ('login:' || l.login, 'id:' || l.account_id) and l.ended_at >= a.seen_at);
+  join private.names_of_members(p_job.org_id, split_part(v_repository, '/', 1)) as n on n.name = a.identity
+    and n.ended_at >= a.seen_at
+  join public.memberships as m on m.org_id = p_job.org_id and m.user_id = n.user_id;
 end;
 $$;
 

@@ -159,6 +159,8 @@ create function private.plan_pull(
 declare
   v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
     order by f.path);
+  v_contents pg_catalog.text[] := array(select f.fingerprint from unnest(p_findings) as f where f.is_planned
+    order by f.path);
   v_number pg_catalog.text := p_pull.number;
 begin
   -- Also of modules that it changes no more.
@@ -171,8 +173,8 @@ begin
       or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
   where connection_id = p_pull.connection_id and number = p_pull.number;
   if v_modules = '{}' then return null; end if;
-  return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
-    p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
+  return private.plan_commit(p_connection, v_modules, v_contents, jsonb_build_object('pull_request', p_pull.number,
+    'branch', p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
     p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
       p_found ->> 'base_commit', 'head', p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
     jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title))
@@ -222,12 +224,14 @@ declare
   v_set pg_catalog.uuid;
 begin
   for v_group in
-    select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
+    select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules,
+      array_agg(f.fingerprint order by f.path) as contents
     from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
   loop
     perform private.note_emails(p_connection.id, v_group.commit, p_found #> array['commits', v_group.commit]);
-    v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
-      v_group.branch) || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
+    v_set := private.plan_commit(p_connection, v_group.modules, v_group.contents, jsonb_build_object('commit',
+      v_group.commit, 'branch', v_group.branch)
+        || coalesce((p_found #> array['commits', v_group.commit]) - 'emails', '{}'),
       jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));

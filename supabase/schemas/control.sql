@@ -149,6 +149,13 @@ language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
+  -- Or the newest plan, which is reviewed and applied, would be of older content.
+  perform private.fail('RY409', format('Pull request #%s has a newer plan of this module.',
+    p_job.payload #>> '{options,git,pull_request}'), 'Look at that one, or plan the pull request again.')
+  where p_job.type = 'PLAN' and exists (select from public.provision_jobs as j where j.org_id = p_job.org_id
+    and j.module_id = p_job.module_id and j.type = 'PLAN' and j.id > p_job.id
+    and j.payload #>> '{options,git,pull_request}' = p_job.payload #>> '{options,git,pull_request}'
+    and j.payload #>> '{options,git,connection_id}' = p_job.payload #>> '{options,git,connection_id}');
   if p_job.target_worker_id is null then return; end if;
   select * into v_worker from public.workers where id = p_job.target_worker_id;
   perform private.fail('RY409', format('"%s" was removed.', v_worker.name),
@@ -445,7 +452,7 @@ comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
   'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
-  'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
+  'is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
 
 -- ## what is reviewed
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb

@@ -1,9 +1,9 @@
 -- The merge queue of GitHub: an entry is a commit that becomes the branch if its checks succeed. Its modules with the
--- mode merge_queue are planned at that commit; where every plan changes the same as the plan of the pull request, and
--- that one was approved, all are applied in their order, and only then does the check succeed. Everything else fails
--- the check with the reason, before anything is applied. Only a signed event announces an entry: a branch that merely
--- has such a name is never planned. An entry is planned when its base is the head of the branch, so it waits for the
--- entries before it.
+-- mode merge_queue are planned at that commit; where every plan has the content and changes of the plan of the pull
+-- request, and that one was approved, all are applied in their order, and only then does the check succeed. Everything
+-- else fails the check with the reason, before anything is applied. Only a signed event announces an entry: a branch
+-- that merely has such a name is never planned. An entry is planned when its base is the head of the branch, so it
+-- waits for the entries before it.
 
 create table private.merge_groups (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -67,13 +67,15 @@ $$;
 create function private.plan_group(p_connection public.git_connections, p_group private.merge_groups, p_found jsonb)
 returns uuid language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[] := array(
-    select m.id from private.modules_of_connection(p_connection) as m
-    join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
-    where f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
-      and (private.apply_mode(m)).apply = 'merge_queue' order by m.path);
+  v_modules pg_catalog.uuid[];
+  v_contents pg_catalog.text[];
 begin
-  if v_modules = '{}' then
+  select array_agg(m.id order by m.path), array_agg(f.value ->> 'fingerprint' order by m.path)
+  into v_modules, v_contents
+  from private.modules_of_connection(p_connection) as m
+  join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
+  where f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint' and (private.apply_mode(m)).apply = 'merge_queue';
+  if v_modules is null then
     perform private.move_group(p_group, 'PASSED');
     return null;
   elsif not exists (select from public.pull_requests as r where r.connection_id = p_connection.id
@@ -83,8 +85,8 @@ begin
       p_group.pull_request));
     return null;
   end if;
-  p_group.set_id := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit,
-    'branch', p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit),
+  p_group.set_id := private.plan_commit(p_connection, v_modules, v_contents, jsonb_build_object('commit',
+    p_group.head_commit, 'branch', p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit),
     jsonb_build_object('auto_apply', false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
     format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)));
   perform private.move_group(p_group, 'PLANNING');
@@ -141,7 +143,8 @@ language sql stable set search_path = '' as $$
     when j.payload #> '{options,preview}' is not null
       then 'it depends on another module of the same pull request; use the mode after_merge.'
     when r.job_id is null then format('#%s has no plan of it.', p_group.pull_request)
-    when not r.is_same then format('it changes something else than was planned on #%s.', p_group.pull_request)
+    when not r.is_same then format('its content or its changes are not those of its plan on #%s.',
+      p_group.pull_request)
     when r.is_rejected then format('its plan on #%s was rejected.', p_group.pull_request)
     when r.approvals < greatest(o.approvals_required, (not o.auto_apply)::integer)
       then format('its plan on #%s is not approved yet.', p_group.pull_request)

@@ -1,21 +1,26 @@
 -- Reviews: what members decide about the plan of a pull request, and what follows for its modules. After the merge the
--- merge commit is planned; where that plan changes the same as the reviewed one, the reviews count for its apply. A
--- module that is applied before the merge is locked to the pull request meanwhile.
+-- merge commit is planned; where that plan has the content and changes of the reviewed one, the reviews count for its
+-- apply. A module that is applied before the merge is locked to the pull request meanwhile.
 
 create table private.plan_digests (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   digest text not null check (digest ~ '^[0-9a-f]{64}$')
 );
 comment on table private.plan_digests is
-  'A digest of what each plan of a commit or pull request changes. Values are part of it, so nobody reads it.';
-comment on column private.plan_digests.digest is 'As its runner reported it; equal for plans that change the same.';
+  'A digest of each plan of a commit or pull request: of what it changes and of the content that it was made from. '
+  'Values are part of it, so nobody reads it.';
+comment on column private.plan_digests.digest is
+  'Equal for plans of the same content that change the same: a script that an apply runs is content, and no change.';
 
 -- Keeps the digest of a plan apart from its result, which members read.
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
-  insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
-  where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+  insert into private.plan_digests (job_id, digest)
+  select p_plan.id, encode(sha256(convert_to(format('%s %s', p_plan.result ->> 'change_digest', m.fingerprint),
+    'UTF8')), 'hex')
+  from private.set_members as m where m.job_id = p_plan.id and m.fingerprint is not null
+    and p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
   update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
 end;
 $$;
@@ -53,8 +58,8 @@ begin
 end;
 $$;
 
--- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
--- Only its newest plan: what runs during an apply, such as a script, is not part of what two plans compare.
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both have the same
+-- content and change the same: who merges may resolve a conflict, or add something. Only its newest plan counts.
 create function private.reviewed_plan(p_plan public.provision_jobs)
 returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
@@ -75,7 +80,7 @@ language sql stable set search_path = '' as $$
   order by r.number desc limit 1
 $$;
 
--- Counts the reviews of a pull request for the apply of its merge commit, where the change is the same and nobody
+-- Counts the reviews of a pull request for the apply of its merge commit, where its plan is the same and nobody
 -- rejected it. The caller holds the state's lock.
 create function private.count_reviews(p_apply public.provision_jobs, p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -95,11 +100,11 @@ begin
     perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
       when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
         v_reviewed.pull_request)
-      else format('It changes something else than was reviewed on #%s: it waits for a new review.',
+      else format('Its content or its changes are not those that were reviewed on #%s: it waits for a new review.',
         v_reviewed.pull_request) end);
     return;
   end if;
-  v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
+  v_words := format('Reviewed on #%s, with the same content and changes.', v_reviewed.pull_request);
   for v_review in
     select * from private.reviews_of(v_reviewed.job_id)
   loop

@@ -304,9 +304,10 @@ begin
 end;
 $$;
 
--- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
+-- Plans modules at a commit as one set, each from the content with this fingerprint; those whose state is in use are
+-- placed by the sweep.
 create function private.plan_commit(
-  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
+  p_connection public.git_connections, p_modules uuid[], p_contents text[], p_git jsonb, p_options jsonb, p_label text
 ) returns uuid language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;
@@ -316,6 +317,9 @@ begin
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
     p_label) returning * into v_set;
   perform private.add_members(v_set, p_modules);
+  update private.set_members as m set fingerprint = c.fingerprint
+  from unnest(p_modules, p_contents) as c (module_id, fingerprint)
+  where m.set_id = v_set.id and m.module_id = c.module_id;
   perform private.try_place(v_set, 2000);
   return v_set.id;
 end;

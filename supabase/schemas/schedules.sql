@@ -222,12 +222,19 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they may run what the schedule runs: a plan may be applied by its module's auto-apply.
+-- The verbs that such jobs need at the path of a schedule: a plan may be applied by its module's auto-apply.
+create function private.verbs_to_fire(p_type public.job_type) returns text[]
+language sql immutable set search_path = '' as $$
+  select case p_type when 'DRIFT' then array['job.plan'] when 'DESTROY' then array['job.apply', 'schedule.destroy']
+    else array['job.apply'] end
+$$;
+
+-- Refuses the caller unless they may run what the schedule runs.
 create function private.need_to_fire(p_schedule public.schedules) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.need(case p_schedule.type when 'DRIFT' then 'job.plan' else 'job.apply' end, p_schedule.org_id,
-    p_schedule.path);
+  perform private.need(v.verb, p_schedule.org_id, p_schedule.path)
+  from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb);
 end;
 $$;
 
@@ -403,6 +410,34 @@ $$;
 comment on function private.run_schedule is
   'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
 
+-- Whether a schedule that is due runs: not in the name of somebody who may not start its jobs any more. It is paused
+-- then; or left out once, where the author's provider has only not confirmed lately what it says about them.
+create function private.is_fired(p_schedule public.schedules) returns boolean
+language plpgsql set search_path = '' as $$
+declare
+  v_lost pg_catalog.text := (select v.verb from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
+    where p_schedule.created_by is not null
+      and not private.may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by) limit 1);
+  v_reason pg_catalog.text;
+begin
+  if v_lost is null then return true; end if;
+  if exists (select from private.sign_in_confirmations as c join public.team_members as t on t.org_id = c.org_id
+    and t.user_id = c.user_id and t.is_claimed where c.org_id = p_schedule.org_id
+    and c.user_id = p_schedule.created_by and c.confirmed_at is not null
+    and not private.is_confirmed(c.org_id, c.user_id)) then
+    update public.schedules set last_note = left(format('Skipped: the provider has not confirmed %s lately.',
+      p_schedule.created_by_label), 500) where id = p_schedule.id;
+    return false;
+  end if;
+  v_reason := left(format('Paused: %s has no %s at %s any more. A member who has it turns it on again.',
+    p_schedule.created_by_label, v_lost, coalesce(nullif(p_schedule.path, ''), 'the top')), 500);
+  update public.schedules set is_on = false, reason = v_reason where id = p_schedule.id;
+  perform private.audit(p_schedule.org_id, 'schedule.paused', 'schedule', p_schedule.id::pg_catalog.text,
+    p_schedule.type || ' ' || p_schedule.path, jsonb_build_object('reason', v_reason));
+  return false;
+end;
+$$;
+
 -- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
 create function private.sweep_schedules() returns integer language plpgsql set search_path = '' as $$
 declare
@@ -419,7 +454,7 @@ begin
       limit 200 for update skip locked
   loop
     begin
-      perform private.fire_schedule(v_schedule);
+      if private.is_fired(v_schedule) then perform private.fire_schedule(v_schedule); end if;
       update public.schedules as s set last_run_at = now(),
         next_at = private.next_time(private.parse_cron(s.cron), s.zone, greatest(now(), v_schedule.next_at))
       where s.id = v_schedule.id;

@@ -58,6 +58,7 @@ create table private.set_members (
   because_of uuid,
   is_waiting_for_apply boolean not null default false,
   plan_job_id bigint,
+  fingerprint text,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -70,6 +71,8 @@ comment on column private.set_members.because_of is
 comment on column private.set_members.is_waiting_for_apply is
   'Whether because_of was planned well, and what it plans is known only after its apply; placed after that apply.';
 comment on column private.set_members.plan_job_id is 'The plan that was reviewed, which its job applies.';
+comment on column private.set_members.fingerprint is
+  'The content that it is planned from, as a runner read it: of a branch, a pull request or an entry of a queue.';
 
 create table private.set_edges (
   set_id uuid not null references public.job_sets (id) on delete cascade,

@@ -96,7 +96,7 @@ def test_a_reviewed_entry_is_applied_then_its_check_succeeds_and_the_merge_plans
 @pytest.mark.parametrize(
     ("decision", "digest", "words"),
     [
-        ("approve", "e" * 64, "net/vpc: it changes something else than was planned on #7."),
+        ("approve", "e" * 64, "net/vpc: its content or its changes are not those of its plan on #7."),
         ("reject", DIGEST, "net/vpc: its plan on #7 was rejected."),
         (None, DIGEST, "net/vpc: its plan on #7 is not approved yet."),
     ],
@@ -107,6 +107,15 @@ def test_another_change_or_one_that_nobody_approved_fails_the_check(
     planned_pull(site, decision)
     assert planned_entry(site, digest) == []
     assert check(site) == ("failure", words)
+
+
+def test_an_entry_with_other_content_that_changes_the_same_fails_the_check(site: Site) -> None:
+    planned_pull(site)
+    queue(site)
+    (plan,) = queued(site, dns="d1", vpc="v3")
+    site[2].finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(6), "change_digest": DIGEST})
+    assert site[2].claim(10) == []
+    assert check(site) == ("failure", "net/vpc: its content or its changes are not those of its plan on #7.")
 
 
 def test_a_module_with_auto_apply_needs_no_review_but_the_same_change(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Reviews of pull requests: they count after the merge where the change is the same, and modules applied before it are locked."""
+"""Reviews of pull requests: they count for the same content and changes after the merge; modules applied before it are locked."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ def planned_pull(site: Site, digest: str = DIGEST) -> dict[str, Any]:
     return plan
 
 
-def merge(site: Site, digest: str = DIGEST, *, is_told_first: bool = True) -> int:
+def merge(site: Site, digest: str = DIGEST, content: str = "v2", *, is_told_first: bool = True) -> int:
     """Merge the pull request and finish the plan of its merge commit; returns the apply that follows."""
     world, org, runner, connection = site
     if is_told_first:
         announce(site, 5, is_open=False, merge_commit=commit(6))
     push(world, connection)
-    (plan,) = read(site, 6, vpc="v2")
+    (plan,) = read(site, 6, vpc=content)
     runner.finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(6), "change_digest": digest})
     if not is_told_first:
         announce(site, 5, is_open=False, merge_commit=commit(6))
@@ -50,22 +50,59 @@ def test_the_review_counts_where_the_merge_changes_the_same(site: Site, is_told_
     apply = merge(site, is_told_first=is_told_first)
     assert world.job(apply)["status"] == "QUEUED"
     assert org.owner.one("select comment from public.approvals where job_id = %s", apply) == (
-        "Reviewed on #7, and the change is the same."
+        "Reviewed on #7, with the same content and changes."
     )
     shown = world.owner.one("select result::text from public.provision_jobs where id = (select plan_job_id from "
                             "public.provision_jobs where id = %s)", apply)  # fmt: skip
     assert DIGEST not in shown, "a digest of values is shown to nobody"
 
 
-def test_another_change_waits_for_a_new_review(site: Site) -> None:
+@pytest.mark.parametrize(("digest", "content"), [("e" * 64, "v2"), (DIGEST, "v3")], ids=["changes", "content"])
+def test_another_change_or_other_content_waits_for_a_new_review(site: Site, digest: str, content: str) -> None:
+    """Two plans may change the same with another script, which the apply runs."""
     world, org, _, _ = site
     review(site, planned_pull(site))
-    apply = merge(site, "e" * 64)
+    apply = merge(site, digest, content)
     assert world.job(apply)["status"] == "AWAITING_APPROVAL"
     event = "select reason from public.job_events where job_id = %s and event = 'review_open'"
-    assert (
-        org.owner.one(event, apply) == "It changes something else than was reviewed on #7: it waits for a new review."
+    assert org.owner.one(event, apply) == (
+        "Its content or its changes are not those that were reviewed on #7: it waits for a new review."
     )
+
+
+def test_a_review_lasts_while_a_newer_head_has_the_same_content_and_no_longer(site: Site) -> None:
+    review(site, planned_pull(site))
+    announce(site, 8)
+    assert merged(site, 8, vpc="v2") == []
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    push(site[0], site[3])
+    (plan,) = read(site, 6, vpc="v2")
+    site[2].finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(6), "change_digest": DIGEST})
+    assert site[0].owner.one("select status::text from public.provision_jobs where plan_job_id = %s", plan["id"]) == (
+        "QUEUED"
+    )
+
+
+def test_a_head_that_nobody_read_before_its_merge_has_no_review_of_other_content(site: Site) -> None:
+    review(site, planned_pull(site))
+    announce(site, 8)
+    announce(site, 8, is_open=False, merge_commit=commit(6))
+    push(site[0], site[3])
+    (plan,) = read(site, 6, vpc="v3")
+    site[2].finish(plan, p_plan_summary=CHANGES, p_result={"commit": commit(6), "change_digest": DIGEST})
+    assert site[0].owner.one("select status::text from public.provision_jobs where plan_job_id = %s", plan["id"]) == (
+        "AWAITING_APPROVAL"
+    )
+
+
+def test_an_older_plan_is_not_made_the_newest_by_a_retry(site: Site) -> None:
+    announce(site, 5)
+    (older,) = merged(site, 5, vpc="v2")
+    site[2].finish(older, "FAILED", p_error={"code": "engine", "message": "no quota"})
+    announce(site, 8)
+    merged(site, 8, vpc="v3")
+    with refused("RY409", "Pull request #7 has a newer plan of this module."):
+        site[1].owner.call("retry_job", p_job=older["id"])
 
 
 def test_a_rejected_plan_waits_after_the_merge(site: Site) -> None:

@@ -251,6 +251,127 @@ def test_the_author_of_a_schedule_cannot_approve_its_apply(world: World, org: Or
     org.owner.call("approve_job", p_job=job, p_decision="approve")
 
 
+LOST = {
+    "left": ("operator", "APPLY", "job.apply"),
+    "role reduced": ("operator", "APPLY", "job.apply"),
+    "may not destroy": ("admin", "DESTROY", "schedule.destroy"),
+    "may not plan": ("operator", "DRIFT", "job.plan"),
+    "binding removed": ("viewer", "PLAN", "job.apply"),
+    "taken out of a team": ("viewer", "APPLY", "job.apply"),
+    "own role changed": ("viewer", "APPLY", "job.apply"),
+}
+
+
+@pytest.mark.parametrize("way", LOST)
+def test_a_schedule_whose_author_lost_the_right_is_paused(world: World, org: Organization, way: str) -> None:
+    role, operation, verb = LOST[way]
+    org.module("a/one")
+    author, team = org.member(role), org.owner.call("create_team", p_org=org.id, p_name="Net")["id"]
+    member = {"p_org": org.id, "p_user": author.id}
+    org.owner.call("set_role", p_org=org.id, p_name="runs", p_verbs="{schedule.write,job.apply}")
+    subject = {"p_kind": "member", "p_subject": author.id}
+    if way == "taken out of a team":
+        org.owner.call("set_team_member", p_team=team, p_user=author.id, p_is_member=True)
+        subject = {"p_kind": "team", "p_subject": team}
+    if role == "viewer":
+        name = "runs" if way == "own role changed" else "operator"
+        bound = org.owner.call("grant_role", p_org=org.id, p_path="a", p_role=name, **subject)["id"]
+    spec = {"path": "a/one", "type": operation, "cron": "0 2 * * *"}
+    made = author.call("create_schedule", p_org=org.id, p_spec=spec)["id"]
+    make_due(world, org)
+    world.sweep()
+    assert len(jobs(org)) == 1, "as long as they have the right"
+    {
+        "left": lambda: org.owner.call("remove_member", **member),
+        "role reduced": lambda: org.owner.call("set_member_role", **member, p_role="viewer"),
+        "may not destroy": lambda: org.owner.call("set_member_role", **member, p_role="operator"),
+        "may not plan": lambda: org.owner.call("set_member_role", **member, p_role="viewer"),
+        "binding removed": lambda: org.owner.call("revoke_role", p_binding=bound),
+        "taken out of a team": lambda: org.owner.call(
+            "set_team_member", p_team=team, p_user=author.id, p_is_member=False
+        ),
+        "own role changed": lambda: org.owner.call("set_role", p_org=org.id, p_name="runs", p_verbs="{schedule.write}"),
+    }[way]()
+    expect_paused(
+        world,
+        org,
+        made,
+        f"Paused: {author.email} has no {verb} at a/one any more. A member who has it turns it on again.",
+    )
+
+
+@pytest.mark.parametrize("way", ["removed", "disabled", "role removed", "binding removed"])
+def test_a_schedule_of_a_service_account_that_lost_the_right_is_paused(
+    world: World, org: Organization, way: str
+) -> None:
+    org.module("a/one")
+    account = org.account(None if way == "binding removed" else "operator")
+    named = {"p_account": account["id"]}
+    if way == "binding removed":
+        given = {"p_path": "a", "p_role": "operator", "p_kind": "account", "p_subject": account["id"]}
+        bound = org.owner.call("grant_role", p_org=org.id, **given)["id"]
+    spec = {"path": "a/one", "type": "APPLY", "cron": "0 2 * * *"}
+    made = org.acting(account).call("create_schedule", p_org=org.id, p_spec=spec)["id"]
+    make_due(world, org)
+    world.sweep()
+    assert len(jobs(org)) == 1, "as long as it has the right"
+    {
+        "removed": lambda: org.owner.call("remove_service_account", **named),
+        "disabled": lambda: org.owner.call("update_service_account", **named, p_spec={"is_disabled": True}),
+        "role removed": lambda: org.owner.call("update_service_account", **named, p_spec={"role": None}),
+        "binding removed": lambda: org.owner.call("revoke_role", p_binding=bound),
+    }[way]()
+    name = org.owner.one("select created_by_label from public.schedules")
+    expect_paused(
+        world, org, made, f"Paused: {name} has no job.apply at a/one any more. A member who has it turns it on again."
+    )
+
+
+def expect_paused(world: World, org: Organization, schedule: str, words: str) -> None:
+    """The schedule is due and runs nothing; its page, the audit log and the list have the words; somebody turns it on again."""
+    world.owner.connection.execute("delete from public.job_sets where org_id = %s", [org.id])
+    before = len(jobs(org))
+    make_due(world, org)
+    world.sweep()
+    assert len(jobs(org)) == before
+    (row,) = org.owner.call("list_schedules", p_org=org.id)
+    assert (row["is_on"], row["reason"]) == (False, words)
+    assert org.owner.one(
+        "select target_id, actor_kind::text, detail ->> 'reason' from public.audit_events where action = 'schedule.paused'"
+    ) == (schedule, "system", words)
+    org.owner.call("update_schedule", p_schedule=schedule, p_spec={"is_on": True})
+    make_due(world, org)
+    world.sweep()
+    assert len(jobs(org)) == before + 1
+
+
+def test_a_schedule_waits_while_the_provider_has_not_confirmed_its_author(world: World, org: Organization) -> None:
+    """Rights by a claim end at night where nobody signs in: that pauses nothing for good."""
+    org.module("a/one")
+    author, team = org.member("viewer"), org.owner.call("create_team", p_org=org.id, p_name="Net")["id"]
+    org.owner.call("grant_role", p_org=org.id, p_path="a", p_role="operator", p_kind="team", p_subject=team)
+    for query in (
+        (
+            "insert into private.sign_in_providers (org_id, provider, name, issuer, client_id) "
+            "values (%(org)s, 'custom:' || replace(%(org)s::uuid::text, '-', ''), 'Acme', 'https://id.example', 'x')"
+        ),
+        "insert into private.sign_in_confirmations values (%(org)s, %(user)s, now())",
+        "insert into public.team_members (team_id, org_id, user_id, is_claimed) values (%(team)s, %(org)s, %(user)s, true)",
+    ):
+        world.owner.connection.execute(query, {"org": org.id, "user": author.id, "team": team})
+    author.call("create_schedule", p_org=org.id, p_spec={"path": "a/one", "type": "APPLY", "cron": "0 2 * * *"})
+    confirm = "update private.sign_in_confirmations set confirmed_at = {} where user_id = %s"
+    for confirmed_at, is_on, count in (("now() - interval '2 days'", True, 0), ("now()", True, 1), ("null", False, 1)):
+        world.owner.connection.execute(confirm.format(confirmed_at), [author.id])
+        world.owner.connection.execute("delete from public.job_sets where org_id = %s", [org.id])
+        make_due(world, org)
+        world.sweep()
+        assert (org.owner.one("select is_on from public.schedules"), len(jobs(org))) == (is_on, count)
+        if (is_on, count) == (True, 0):
+            skipped = f"Skipped: the provider has not confirmed {author.email} lately."
+            assert org.owner.one("select last_note from public.schedules") == skipped
+
+
 def test_a_schedule_that_is_off_does_not_run_and_shows_its_reason(world: World, org: Organization) -> None:
     org.module("a/one")
     made = schedule(org, "a")

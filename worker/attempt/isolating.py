@@ -60,9 +60,21 @@ def check_root(isolation: Isolation) -> None:
         raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=f"{_AS_A_USER} {REMEDY} {_ALLOWED}")
 
 
+def check_secrets(settings: Settings, worker: Mapping[str, Any]) -> None:
+    """Refuse to read secrets for every organisation: groups of two of them may have the same path."""
+    if _is_shared(worker) and (settings.sealing.key_files or settings.sealing.allowed_sources):
+        message = "This is a shared runner, and jobs of one organisation could read the secrets of another's groups."
+        hint = "Unset Sealing.KeyFiles and Sealing.AllowedSources; a runner of the organisation reads its secrets."
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=hint)
+
+
+def _is_shared(worker: Mapping[str, Any]) -> bool:
+    return "org_id" in worker and worker["org_id"] is None
+
+
 def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:
     """Refuse to serve every organisation where one organisation's job could reach another's."""
-    is_shared = "org_id" in worker and worker["org_id"] is None
+    is_shared = _is_shared(worker)
     if is_shared and (common := isolation.common_places):
         message = f"This is a shared runner, and jobs of different organisations would write to {', '.join(common)}."
         hint = "Unset TF_PLUGIN_CACHE_DIR and Engine.Isolation.WritablePaths; a read-only mirror of providers can be shared."

@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -210,6 +211,9 @@ class KubernetesDispatcher:
         """The connection to the cluster."""
         if self._api is None:
             self._api = ApiClient(configuration=await configuration_for(self.data, self.clock))
+            # The cluster's token and an executor's credential are for one address: a redirect is a refusal.
+            pool = self._api.rest_client.pool_manager
+            pool.request = partial(pool.request, allow_redirects=False)  # type: ignore[method-assign]
         return self._api
 
     async def _check_rights(self, api: ApiClient, name: str) -> None:
@@ -262,6 +266,8 @@ def unfit(error: Exception, namespace: str) -> RunnerUnfit:
         hint = RIGHTS_WORDS
     elif status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
         hint = "Check the dispatcher's settings: the cluster does not accept the job that they describe."
+    elif status is not None and HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        hint = "Name the cluster's own address: redirects are not followed, for they would carry the runner's token elsewhere."
     elif status == HTTPStatus.UNAUTHORIZED:
         hint = "Check how the runner signs in to the cluster: its service account, kubeconfig or IAM role."
     else:

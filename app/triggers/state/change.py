@@ -57,4 +57,4 @@ class ChangeState(LivePage, rx.State):
         for job in jobs:
             await self._rpc("approve_job", {"p_job": job, "p_decision": decision})
         self._assign("change", build(await self._rpc("git_change", self._which)))
-        return rx.toast.success("Reviewed. It counts after the merge, where the change is the same.")
+        return rx.toast.success("Reviewed. It counts after the merge, where content and changes are the same.")

@@ -45,7 +45,7 @@ export interface Delivery {
   after?: string;
   is_deleted?: boolean;
   sender?: string;
-  /** The authors of the change: login:ann, id:11, email:ann@example.com. */
+  /** The authors of the change: login:ann, id:11, email:ann@example.com, account:11:ann for both at once. */
   people?: string[];
   pull?: Pull;
   comment?: Comment;
@@ -85,7 +85,12 @@ function commit(value: unknown): string | undefined {
 function peopleOf(...found: unknown[]): string[] {
   const names = found.flatMap((each) => {
     const { login, username, id, email } = (each ?? {}) as Json;
-    return [["login", login], ["login", username], ["id", id], ["email", email]];
+    const name = text(login) ?? text(username);
+    const account = name && Number.isSafeInteger(id) ? `${id}:${name}` : undefined;
+    return [["login", login], ["login", username], ["id", id], ["email", email], [
+      "account",
+      account,
+    ]];
   }).filter(([, value]) => text(value) ?? Number.isSafeInteger(value));
   return [...new Set(names.map(([kind, value]) => `${kind}:${value}`.toLowerCase()))];
 }

@@ -268,6 +268,10 @@ def test_everybody_who_pushed_or_is_named_in_a_commit_is_noted(
     body = json.dumps({"ref": "refs/heads/main", "after": "a" * 40, "commits": COMMITS, **more}).encode()
     assert there.send(body, SENDERS[provider][1](SECRET, body)).status_code == 202
     assert changes_of(there) == {"a" * 40: NAMED | expected}
+    accounts = {("joe", "9")} | ({("kim", "10")} if "login:kim" in expected else set())
+    with psycopg.connect(person.stack.db_url) as connection:
+        query = "select login, account_id from private.git_accounts where org_id = %s"
+        assert set(connection.execute(query, [person.org_id]).fetchall()) == accounts
 
 
 def test_who_opens_a_pull_request_and_pushes_to_it_is_noted_and_who_labels_it_is_not(

@@ -16,7 +16,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.support.job_place import SANDBOXES, TOKEN, Collected, Place, place, run, system_python
 from tests.support.waiting import eventually, wait_until
-from worker.attempt.isolating import check_strangers
+from worker.attempt.isolating import check_secrets, check_strangers
 from worker.children.child import Child, stop_with_grace
 from worker.children.isolation import KEEPER, find_isolation
 from worker.children.orphans import COOKIE_VARIABLE
@@ -383,6 +383,22 @@ def test_strangers_share_no_place_that_a_job_can_write_to(place: Place, common: 
     check_strangers(isolation, {"org_id": "one organisation's"})
     with pytest.raises(Fatal, match="/srv/"):
         check_strangers(isolation, {"org_id": None})
+
+
+@pytest.mark.parametrize(
+    "secrets",
+    [
+        {"RUNYARD__SEALING__ALLOWEDSOURCES": "vault://kv/data/{group}/*"},
+        {"RUNYARD__SEALING__KEYFILES": "/etc/runyard/sealing.key"},
+    ],
+)
+def test_strangers_share_no_runner_that_reads_secrets(place: Place, secrets: dict[str, str]) -> None:
+    """Two organisations may have a group of the same path, which is all that a pattern knows of a job."""
+    check_secrets(place.settings("", **secrets), {"org_id": "one organisation's"})
+    check_secrets(place.settings(""), {"org_id": None})
+    with pytest.raises(Fatal, match="secrets of another's groups") as refused:
+        check_secrets(place.settings("", **secrets), {"org_id": None})
+    assert "Sealing.AllowedSources" in refused.value.hint
 
 
 @pytest.mark.parametrize("value", ["/", "relative/path", "/fine,/"])

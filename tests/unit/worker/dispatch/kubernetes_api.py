@@ -30,17 +30,18 @@ class KubernetesApi:
         self.problem_event = ""
         self.is_unscheduled = False
         self.leaving: set[str] = set()
+        self.redirects: dict[str, Answer] = {}
 
     def routes(self) -> dict[str, Route]:
         core, batch = "/api/v1/namespaces/runyard", "/apis/batch/v1/namespaces/runyard"
         return {
-            f"POST {core}/secrets": lambda call: self.create(self.secrets, call),
+            f"POST {core}/secrets": lambda call: self.redirects.get("secrets") or self.create(self.secrets, call),
             f"PATCH {core}/secrets/(.+)": self.patch_secret,
             f"DELETE {core}/secrets/(.+)": lambda call: self.delete(self.secrets, call),
             f"POST {batch}/jobs": self.create_job,
             f"GET {batch}/jobs/([^/]+)": self.read_job,
             f"DELETE {batch}/jobs/(.+)": lambda call: self.delete(self.jobs, call),
-            f"GET {core}/pods": self.list_pods,
+            f"GET {core}/pods": lambda call: self.redirects.get("pods") or self.list_pods(call),
             f"DELETE {core}/pods/(.+)": self.delete_pod,
             f"GET {core}/events": self.list_events,
         }

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually, wait_until
 from tests.unit.worker.dispatch.conftest import RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.dispatch.kubernetes_api import KubernetesApi
 from tests.unit.worker.dispatch.processes import write_executor
-from tests.unit.worker.dispatch.serving import serve
+from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.fakes import HandClock
 from worker.dispatch import Order
 from worker.dispatch.base import LOST
@@ -269,6 +269,28 @@ async def test_a_right_that_is_missing_is_an_answer_before_any_job_begins(
     assert caught.value.code == "dispatcher"
     assert "list, delete on pods" in caught.value.hint
     assert (cluster.jobs, cluster.secrets) == ({}, {})
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("kind", ["pods", "secrets"])
+async def test_token_and_credential_never_follow_a_redirect(
+    cluster: KubernetesApi, order: Order, settings: Settings, kind: str, status: int
+) -> None:
+    """The same address would get the token, and another one the credential in the body."""
+    received: list[Call] = []
+
+    def receive(call: Call) -> tuple[int, object]:
+        received.append(call)
+        return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
+
+    with serve({"GET .*": receive, "POST .*": receive}) as elsewhere:
+        cluster.redirects[kind] = status, {"location": f"http://{elsewhere}/{kind}"}
+        dispatcher = KubernetesDispatcher(settings)
+        with pytest.raises(RunnerUnfit) as caught:
+            await dispatcher.start(order)
+    assert "redirects are not followed" in caught.value.hint
+    assert (received, cluster.jobs, cluster.secrets) == ([], {}, {})
     await dispatcher.close()
 
 

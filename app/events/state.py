@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
 from app.events.view import EventFilter, EventRow, build, export, read
 from app.frame.layout import say_in_address
-from app.live.page import LivePage
+from app.frame.session import SEGMENT
+from app.live.page import LivePage, chooses
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
@@ -19,8 +20,6 @@ RENEW_SECONDS = 2.0
 
 
 class EventsState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     rows: list[EventRow] = []
     kind: str = "any"
     event: str = "any"
@@ -33,6 +32,11 @@ class EventsState(LivePage, rx.State):
     has_more: bool = False
     is_filtered: bool = False
     _asked_at: str = ""
+
+    choose_kind = chooses("kind", SEGMENT)
+    choose_event = chooses("event")
+    choose_span = chooses("span")
+    search_for = chooses("search")
 
     def _filter(self) -> EventFilter:
         return EventFilter(self.kind, self.event, self.span, self.runner, self.job, self.search)
@@ -71,22 +75,6 @@ class EventsState(LivePage, rx.State):
     async def _turn(self) -> None:
         await self._ask(self._query())
         await self._again()
-
-    @rx.event
-    async def choose_kind(self, value: str | list[str]) -> rx.event.EventSpec:
-        return await self._choose("kind", value if isinstance(value, str) else "")
-
-    @rx.event
-    async def choose_event(self, value: str) -> rx.event.EventSpec:
-        return await self._choose("event", value)
-
-    @rx.event
-    async def choose_span(self, value: str) -> rx.event.EventSpec:
-        return await self._choose("span", value)
-
-    @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec:
-        return await self._choose("search", text)
 
     @rx.event
     async def any_subject(self) -> rx.event.EventSpec:

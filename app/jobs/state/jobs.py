@@ -1,15 +1,16 @@
 """The jobs page: past, running and queued jobs, a page at a time."""
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
 from app.frame.layout import say_in_address
+from app.frame.session import SEGMENT
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
 from app.jobs.view.rows import JobRow, build_row
 from app.jobs.view.words import ACTIVE
-from app.live.page import LivePage
+from app.live.page import LivePage, chooses
 from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
@@ -28,8 +29,6 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
 
 
 class JobsState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     rows: list[JobRow] = []
     patches: dict[str, JobRow] = {}
     needs_count: int = 0
@@ -50,6 +49,11 @@ class JobsState(LivePage, rx.State):
     is_filtered: bool = False
     is_held: bool = False
     _user_id: str = ""
+
+    show_view = chooses("view", SEGMENT)
+    choose_status = chooses("status")
+    choose_type = chooses("type")
+    search_for = chooses("search")
 
     def _filter(self) -> JobFilter:
         return JobFilter(**{name: getattr(self, name) for name in CHOICES})
@@ -111,28 +115,12 @@ class JobsState(LivePage, rx.State):
         await self._again()
 
     @rx.event
-    async def show_view(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        return await self._choose("view", value if isinstance(value, str) else "")
-
-    @rx.event
-    async def choose_status(self, value: str) -> rx.event.EventSpec | None:
-        return await self._choose("status", value)
-
-    @rx.event
-    async def choose_type(self, value: str) -> rx.event.EventSpec | None:
-        return await self._choose("type", value)
-
-    @rx.event
     async def any_runner(self) -> rx.event.EventSpec | None:
         return await self._choose("runner", "any")
 
     @rx.event
     async def any_set(self) -> rx.event.EventSpec | None:
         return await self._choose("changed", "any")
-
-    @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec | None:
-        return await self._choose("search", text)
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
         chosen = self._filter().with_choice(name, value)

@@ -1,7 +1,5 @@
 """The graph page: the dependencies of all modules, or of those below a group."""
 
-from typing import ClassVar
-
 import reflex as rx
 
 from app.live.page import LivePage
@@ -12,8 +10,6 @@ from app.project.store import Changed, OrgStore
 
 
 class GraphState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     path: str = ""
     graph: GraphView = NOTHING
 

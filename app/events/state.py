@@ -6,13 +6,14 @@ from typing import Any
 
 import reflex as rx
 
-from app.events.view import EventFilter, EventRow, build, export, read
+from app.events.view import EventFilter, EventRow, build
 from app.frame.layout import say_in_address
 from app.frame.session import SEGMENT
 from app.live.page import LivePage, chooses
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
+from app.ui.choices import export_address
 
 PAGE_SIZE = 50
 # A busy fleet has hundreds a minute: nobody reads faster than this.
@@ -39,15 +40,15 @@ class EventsState(LivePage, rx.State):
     search_for = chooses("search")
 
     def _filter(self) -> EventFilter:
-        return EventFilter(self.kind, self.event, self.span, self.runner, self.job, self.search)
+        return EventFilter.of(self)
 
     def _take(self, chosen: EventFilter) -> None:
-        for name in ("kind", "event", "span", "runner", "job", "search"):
-            self._assign(name, getattr(chosen, name))
+        for name, value in vars(chosen).items():
+            self._assign(name, value)
         now = datetime.now(UTC)
         self.page_number, self._asked_at = 0, now.isoformat()
         self._assign("is_filtered", not chosen.is_open)
-        self._assign("export", export(chosen, now))
+        self._assign("export", export_address(chosen.arguments(now)))
 
     def _query(self) -> LiveQuery:
         asked = self._filter().arguments(datetime.fromisoformat(self._asked_at))
@@ -55,7 +56,7 @@ class EventsState(LivePage, rx.State):
         return live_query("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
 
     async def _prepare(self, session: BrowserSession) -> None:
-        self._take(read(self.router.url.query_parameters))
+        self._take(EventFilter.read(self.router.url.query_parameters))
         await self._ask(self._query())
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:

@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.frame.layout import say_in_address
 from app.frame.session import SEGMENT
-from app.jobs.view.filters import CHOICES, JobFilter, count, read
+from app.jobs.view.filters import JobFilter, count
 from app.jobs.view.rows import JobRow, build_row
 from app.jobs.view.words import ACTIVE
 from app.live.page import LivePage, chooses
@@ -15,6 +15,7 @@ from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
+from app.ui.choices import export_address
 from app.ui.view import count_needed
 
 PAGE_SIZE = 25
@@ -56,21 +57,21 @@ class JobsState(LivePage, rx.State):
     search_for = chooses("search")
 
     def _filter(self) -> JobFilter:
-        return JobFilter(**{name: getattr(self, name) for name in CHOICES})
+        return JobFilter.of(self)
 
     def _take(self, chosen: JobFilter) -> None:
-        for name in CHOICES:
-            self._assign(name, getattr(chosen, name))
+        for name, value in vars(chosen).items():
+            self._assign(name, value)
         self.page_number = 0
         self._assign("is_filtered", not chosen.is_open)
-        self._assign("export", chosen.export(self._user_id))
+        self._assign("export", export_address(chosen.arguments(self._user_id)))
 
     def _query(self) -> LiveQuery:
         return jobs_query(self._filter(), self.page_number, self._user_id)
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._user_id = session.user_id
-        self._take(read(self.router.url.query_parameters))
+        self._take(JobFilter.read(self.router.url.query_parameters))
         self.flashes, self.is_held = {}, False
         await self._name_runner()
         await self._ask(self._query())
@@ -131,7 +132,7 @@ class JobsState(LivePage, rx.State):
         self._take(chosen)
         await self._name_runner()
         await self._turn()
-        return say_in_address("/dashboard/jobs", chosen.query())
+        return say_in_address("/dashboard/jobs", chosen.address())
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:

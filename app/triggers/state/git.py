@@ -13,6 +13,7 @@ from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view import git
+from wire.tokens import make_webhook_secret
 
 NEW: git.ConnectionView = git.build_connection({})
 EVERY = "any"
@@ -104,7 +105,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         return {"token": await self._sealed(given)} if given else {}
 
     async def _connect(self, spec: dict[str, Any]) -> rx.event.EventSpec:
-        secret = git.new_secret(self.provider)
+        secret = make_webhook_secret(self.provider)
         spec = {**spec, "webhook_secret": await self._sealed(secret)}
         made = await self._rpc("connect_repository", {"p_org": await self._org_id(), "p_spec": spec})
         await self._again()
@@ -134,7 +135,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         found, self.replacing = self._find(self.replacing), ""
         if found is None:
             return None
-        secret = git.new_secret(found["provider"])
+        secret = make_webhook_secret(found["provider"])
         spec = {"webhook_secret": await self._sealed(secret)}
         row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
         return self._show_webhook(row, secret)

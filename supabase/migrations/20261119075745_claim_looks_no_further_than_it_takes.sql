@@ -86,7 +86,7 @@ begin
   v_self := private.this_instance(v_runner.instance_id, p_request_id);
   if v_runner.is_open and v_self.free > 0 then
     v_wanted := least(p_slots, v_self.free);
-    -- So many lanes hold the next jobs; three more are rung for others.
+    -- So many lanes hold the next jobs; the runners of three more lanes are woken.
     v_lanes := private.open_lanes(v_runner.worker_id, v_self, v_wanted + 3);
   end if;
   if v_lanes <> '{}' then

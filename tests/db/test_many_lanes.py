@@ -132,5 +132,5 @@ def test_a_claim_looks_at_nearer_runners_of_no_more_lanes_than_it_takes(
     start(org)
     world.owner.connection.execute("analyze")
     read = rows_read(runner.connection, "select public.worker_claim(gen_random_uuid(), 2)", {})
-    assert 0 < read["workers"] <= 5 * (RUNNERS + 1), "lanes of two jobs, and three to ring on"
+    assert 0 < read["workers"] <= 5 * (RUNNERS + 1), "lanes of two jobs, and three whose runners it wakes"
     assert len(runner.claim(2)) == 2

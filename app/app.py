@@ -48,16 +48,7 @@ from app.ui.controls import INSIDE, ROUTE
 from app.variables import page as variables
 
 # The routes that the browser uses without the websocket.
-API = (
-    sign_in_routes.build_routes,
-    job_routes.build_routes,
-    module_routes.build_routes,
-    move_in_routes.build_routes,
-    event_routes.build_routes,
-    figure_routes.build_routes,
-    audit_routes.build_routes,
-    git_routes.build_routes,
-)
+API = (sign_in_routes, job_routes, module_routes, move_in_routes, event_routes, figure_routes, audit_routes, git_routes)
 # A feature's rules come after those of the kit and the frame, so that they win.
 STYLES = ("tokens", "ui", "frame", "sign_in", "jobs", "log", "modules", "runners", "triggers", "settings", "figures")
 OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES, *lead_on.ROUTES)
@@ -66,7 +57,7 @@ FRAMED = (
     *runner_page.ROUTES,
     *versions_page.ROUTES,
     *jobs.ROUTES,
-    *job_page.routes(RunnerActionState.enable),  # type: ignore[arg-type]
+    *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
     *change_page.ROUTES,
@@ -130,7 +121,7 @@ app = rx.App(
     stylesheets=[f"/css/{name}.css" for name in STYLES],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],
+    api_transformer=[build_api(runtime(), [part.build_routes for part in API]), _with_headers, _with_advice],
     toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar shows the same in our words, and stays true while the server is away.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -46,7 +46,8 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARG
     room = -1 if declared.isdecimal() and int(declared) > limit else limit
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _collect(receive, room)
+            parts = [part async for part in body_parts(receive, room)]
+            return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError as error:
         raise BodyTooSlow from error
     except BodyTooLarge:
@@ -54,8 +55,8 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARG
         raise
 
 
-async def _collect(receive: Receive, room: int) -> bytes:
-    parts: list[bytes] = []
+async def body_parts(receive: Receive, room: int = LARGEST_BODY) -> AsyncIterator[bytes]:
+    """The body as it arrives; one that has no room is refused."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -64,9 +65,9 @@ async def _collect(receive: Receive, room: int) -> bytes:
         room -= len(part)
         if room < 0:
             raise BodyTooLarge
-        parts.append(part)
+        yield part
         if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return
 
 
 async def drain(receive: Receive) -> None:

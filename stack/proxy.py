@@ -1,13 +1,12 @@
 """The way to the edge functions: a streaming reverse proxy to Deno on the loopback address."""
 
 import logging
-from collections.abc import AsyncIterator
 
 import httpx
 import orjson
 from starlette.types import Message, Receive, Scope, Send
 
-from stack.asgi import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address, drain
+from stack.asgi import BodyTooLarge, ClientGone, RawHeaders, answer, body_parts, client_address, drain
 
 TIMEOUT = httpx.Timeout(connect=5.0, read=150.0, write=30.0, pool=10.0)
 # Meant for one connection only, or set again for the next one.
@@ -74,7 +73,7 @@ class FunctionsProxy:
         if has_body and length is not None:
             headers.append((b"content-length", length))
         request = self._client.build_request(
-            scope["method"], url, headers=headers, content=_body(receive) if has_body else None
+            scope["method"], url, headers=headers, content=body_parts(receive) if has_body else None
         )
         response = await self._client.send(request, stream=True)
         try:
@@ -97,21 +96,6 @@ class AtRoot:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with the function before its path."""
         await self._functions({**scope, "raw_path": self._prefix + scope["raw_path"]}, receive, send)
-
-
-async def _body(receive: Receive) -> AsyncIterator[bytes]:
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > LARGEST_BODY:
-            raise BodyTooLarge
-        yield part
-        if not message.get("more_body", False):
-            return
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:

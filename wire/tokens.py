@@ -1,5 +1,6 @@
 """Tokens of runners and people, and secrets of service accounts: made here, shown once, hashed for the database."""
 
+import base64
 import secrets
 import string
 from dataclasses import dataclass, field
@@ -34,6 +35,13 @@ def make_personal_token() -> NewToken:
 
     text = _draw(PERSONAL)
     return NewToken(text, sha256(text.encode()).hexdigest(), text[-HINT_LENGTH:])
+
+
+def make_webhook_secret(provider: str) -> str:
+    """Make a secret for a git host's webhook; Standard Webhooks write theirs in base64 after a mark."""
+    if provider == "generic":
+        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    return secrets.token_urlsafe(32)
 
 
 def _draw(prefix: str) -> str:

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
-from app.events.view import EventFilter, EventRow, build, export, read
+from app.events.view import EventFilter, EventRow, build
 from app.frame.layout import say_in_address
-from app.live.page import LivePage
+from app.frame.session import SEGMENT
+from app.live.page import LivePage, chooses
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
+from app.ui.choices import export_address
 
 PAGE_SIZE = 50
 # A busy fleet has hundreds a minute: nobody reads faster than this.
@@ -19,8 +21,6 @@ RENEW_SECONDS = 2.0
 
 
 class EventsState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     rows: list[EventRow] = []
     kind: str = "any"
     event: str = "any"
@@ -34,16 +34,21 @@ class EventsState(LivePage, rx.State):
     is_filtered: bool = False
     _asked_at: str = ""
 
+    choose_kind = chooses("kind", SEGMENT)
+    choose_event = chooses("event")
+    choose_span = chooses("span")
+    search_for = chooses("search")
+
     def _filter(self) -> EventFilter:
-        return EventFilter(self.kind, self.event, self.span, self.runner, self.job, self.search)
+        return EventFilter.of(self)
 
     def _take(self, chosen: EventFilter) -> None:
-        for name in ("kind", "event", "span", "runner", "job", "search"):
-            self._assign(name, getattr(chosen, name))
+        for name, value in vars(chosen).items():
+            self._assign(name, value)
         now = datetime.now(UTC)
         self.page_number, self._asked_at = 0, now.isoformat()
         self._assign("is_filtered", not chosen.is_open)
-        self._assign("export", export(chosen, now))
+        self._assign("export", export_address(chosen.arguments(now)))
 
     def _query(self) -> LiveQuery:
         asked = self._filter().arguments(datetime.fromisoformat(self._asked_at))
@@ -51,7 +56,7 @@ class EventsState(LivePage, rx.State):
         return live_query("list_events", ("provision_jobs", "workers"), pause_seconds=RENEW_SECONDS, **asked, **page)
 
     async def _prepare(self, session: BrowserSession) -> None:
-        self._take(read(self.router.url.query_parameters))
+        self._take(EventFilter.read(self.router.url.query_parameters))
         await self._ask(self._query())
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -71,22 +76,6 @@ class EventsState(LivePage, rx.State):
     async def _turn(self) -> None:
         await self._ask(self._query())
         await self._again()
-
-    @rx.event
-    async def choose_kind(self, value: str | list[str]) -> rx.event.EventSpec:
-        return await self._choose("kind", value if isinstance(value, str) else "")
-
-    @rx.event
-    async def choose_event(self, value: str) -> rx.event.EventSpec:
-        return await self._choose("event", value)
-
-    @rx.event
-    async def choose_span(self, value: str) -> rx.event.EventSpec:
-        return await self._choose("span", value)
-
-    @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec:
-        return await self._choose("search", text)
 
     @rx.event
     async def any_subject(self) -> rx.event.EventSpec:

@@ -1,28 +1,26 @@
 """The filter of the events page, and each event in words."""
 
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
-from urllib.parse import urlencode
 
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.words import PHASE_WORDS
 from app.runners.view.events import RUNNER_EVENTS, say_reason
+from app.ui.choices import Choices
 from app.ui.view import Row, capitalised
 
 KINDS = {"any": "All", "runner": "Runners", "job": "Jobs"}
 SPANS = {"1h": ("Last hour", 1), "24h": ("Last 24 h", 24), "7d": ("Last 7 d", 168), "all": ("Any time", 0)}
 NAMES = {**{name: said for name, (_, said) in RUNNER_EVENTS.items()}, **{k: v for k, (_, v) in JOB_EVENTS.items()}}
-CHOICES = ("kind", "event", "span", "runner", "job", "search")
-_FORMS = {"runner": r"any|[0-9a-f-]{36}", "job": r"any|[0-9]{1,18}"}
 
 
 @dataclass(frozen=True)
-class EventFilter:
-    """The reader's choices; 'any' leaves a choice open."""
+class EventFilter(Choices):
+    """The reader's choices."""
+
+    OFFERS = {"kind": KINDS, "event": {"any", *NAMES}, "span": SPANS}
+    FORMS = {"runner": r"any|[0-9a-f-]{36}", "job": r"any|[0-9]{1,18}"}
 
     kind: str = "any"
     event: str = "any"
@@ -30,19 +28,6 @@ class EventFilter:
     runner: str = "any"
     job: str = "any"
     search: str = ""
-
-    def with_choice(self, name: str, value: str) -> "EventFilter":
-        """Change one choice; what is not on offer changes nothing."""
-        offers = {"kind": set(KINDS), "event": {"any", *NAMES}, "span": set(SPANS)}
-        if name in offers and value not in offers[name]:
-            return self
-        if name in _FORMS and not re.fullmatch(_FORMS[name], value):
-            return self
-        return replace(self, **{name: value[:100].strip() if name == "search" else value})
-
-    @property
-    def is_open(self) -> bool:
-        return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:
         """Build the arguments of list_events; a span begins so long before now, by the minute."""
@@ -59,26 +44,6 @@ class EventFilter:
         if hours:
             filters["since"] = (now - timedelta(hours=hours)).replace(second=0, microsecond=0).isoformat()
         return {"search": self.search, "filters": filters}
-
-    def address(self) -> str:
-        """The choice as an address has it."""
-        open_ = EventFilter()
-        chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(open_, name)}
-        return f"?{urlencode(chosen)}" if chosen else ""
-
-
-def read(query: Mapping[str, str]) -> EventFilter:
-    """The choice in an address; what makes no sense is left out."""
-    chosen = EventFilter()
-    for name in CHOICES:
-        if name in query:
-            chosen = chosen.with_choice(name, str(query[name]))
-    return chosen
-
-
-def export(chosen: EventFilter, now: datetime) -> str:
-    wanted = chosen.arguments(now)
-    return "?" + urlencode({"search": wanted["search"], "filters": json.dumps(wanted["filters"])})
 
 
 class EventRow(TypedDict):

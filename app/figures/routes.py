@@ -4,8 +4,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from app.http import csv_file
 from app.http.api_routes import BadQuery, guarded, org_of
+from app.http.export import header, lines
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 
@@ -24,5 +24,5 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     org = await org_of(runtime, session, request)
     answer = await runtime.authorized.rpc(session, "fleet_figures", {"p_org": org, "p_hours": int(hours)})
     headers = {"Content-Disposition": 'attachment; filename="runyard-figures.csv"'}
-    text = csv_file.header(COLUMNS) + csv_file.lines(COLUMNS, answer["points"])
+    text = header(COLUMNS) + lines(COLUMNS, answer["points"])
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)

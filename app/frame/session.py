@@ -77,6 +77,16 @@ def puts(**values: Any) -> Any:
     return put
 
 
+def acts(function: str, argument: str, said: str, text: str = "", **more: Any) -> Any:
+    """A handler that changes the item whose id it takes: the database's function, the argument for the id, and the toast."""
+
+    async def act(self, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        return await self._act(function, {argument: key, **more}, said, text)
+
+    act.__annotations__ = {"key": str, "return": Any}
+    return act
+
+
 class Sparing(rx.State, mixin=True):
     """A state that sends only what differs (whatever is assigned is sent, and sent whole) and whose handlers say refusals."""
 

@@ -24,7 +24,7 @@ from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.ui.controls import icon
 from app.ui.elements import DOWNLOAD, since
-from app.ui.panel import or_problem
+from app.ui.panel import or_problem, skeleton_panels
 
 View = JobState.view
 
@@ -133,12 +133,7 @@ def _job(on_enable: Enable) -> rx.Component:
 
 
 def _skeleton() -> rx.Component:
-    def block(height: str) -> rx.Component:
-        return rx.el.div(class_name="ry-panel ry-skel-block", style={"height": height}, aria_hidden="true")
-
-    return rx.el.div(
-        block("52px"), block("67px"), block("220px"), block("360px"), class_name="ry-stack", aria_busy="true"
-    )
+    return rx.el.div(*skeleton_panels("52px", "67px", "220px", "360px"), class_name="ry-stack", aria_busy="true")
 
 
 def job(on_enable: Enable) -> rx.Component:

@@ -42,6 +42,16 @@ ALWAYS = frozenset({"link", "memberships", "worker_releases", "counts", AGAIN})
 RIGHTS = frozenset({"role_bindings", "roles", "service_accounts", "team_members", "teams", "memberships", AGAIN})
 
 
+def chooses(name: str, kind: Any = str) -> Any:
+    """A handler that narrows a page's list by one of its filters."""
+
+    async def choose(self, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        return await self._choose(name, value if isinstance(value, str) else "")
+
+    choose.__annotations__ = {"value": kind, "return": Any}
+    return choose
+
+
 class LivePage(AppState, mixin=True):
     """A page that is shown again when what it shows changes."""
 

@@ -21,7 +21,7 @@ from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
 from app.ui.controls import link_button, page_link
-from app.ui.panel import empty, or_problem
+from app.ui.panel import empty, or_problem, skeleton_panels
 
 
 def _nothing() -> rx.Component:
@@ -41,12 +41,9 @@ def _nothing() -> rx.Component:
 
 
 def _skeleton() -> rx.Component:
-    def block(height: str) -> rx.Component:
-        return rx.el.div(class_name="ry-panel ry-skel-block", style={"height": height}, aria_hidden="true")
-
     return rx.el.div(
-        block("420px"),
-        rx.el.div(block("52px"), block("67px"), block("240px"), class_name="ry-stack"),
+        *skeleton_panels("420px"),
+        rx.el.div(*skeleton_panels("52px", "67px", "240px"), class_name="ry-stack"),
         class_name="ry-split",
         aria_busy="true",
     )

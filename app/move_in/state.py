@@ -1,6 +1,6 @@
 """The move-in page: a reading by its number in the address, the choice, and what has come."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
@@ -17,8 +17,6 @@ PATH = "/dashboard/modules/move-in"
 
 class MoveInState(LivePage, rx.State):
     """The content of the page; everything but the choice follows from the reading."""
-
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     number: int = 0
     is_upload: bool = False

@@ -140,8 +140,7 @@ def copy_icon(
     owner: rx.Var[str] | str = "",
 ) -> rx.Component:
     """Copy a text with a button that is only an icon."""
-    handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return icon_button("copy", label, custom_attrs=_what(text, owner), **handlers)
+    return icon_button("copy", label, on_copy, custom_attrs=_what(text, owner))
 
 
 def code_block(

@@ -97,6 +97,12 @@ def skeleton_rows(labels: Sequence[tuple[Any, ...]], rows: int = 6) -> rx.Compon
     return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])
 
 
+def skeleton_panels(*heights: str) -> list[rx.Component]:
+    """Stand in for panels of these heights."""
+    look = {"class_name": "ry-panel ry-skel-block", "aria_hidden": "true"}
+    return [rx.el.div(style={"height": height}, **look) for height in heights]
+
+
 def notice(
     icon_name: str, *words: Any, tone: Any, beside: Sequence[Any] = (), test_id: Any = None, **props: Any
 ) -> rx.Component:

@@ -1,7 +1,5 @@
 """`runyard git`: repositories whose pushes plan modules."""
 
-import base64
-import secrets
 import sys
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -11,6 +9,7 @@ from typer import Argument, Option
 from cli.client.api import NOTIFY
 from cli.command import Here, Yes, command, given, new_app
 from cli.errors import NotFound, Usage
+from wire.tokens import make_webhook_secret
 
 app = new_app("Repositories whose pushes plan modules.")
 Repository = Annotated[
@@ -51,7 +50,7 @@ def connect(
     kind = provider or KNOWN_HOSTS.get(urlsplit(url).hostname or "")
     if kind not in PROVIDERS:
         raise Usage(f"The provider of {url} is not known.", f"Add --provider with one of: {', '.join(PROVIDERS)}.")
-    secret = _new_secret(kind)
+    secret = make_webhook_secret(kind)
     spec = {"provider": kind, "url": url, "base_url": base_url, **given(poll_seconds=poll_seconds)}
     spec |= {"webhook_secret": _seal(here, secret)} | ({"token": _seal(here, _read_token())} if token else {})
     made = here.api.call("connect_repository", org=here.org.id, spec=spec)
@@ -82,7 +81,7 @@ def set_connection(
     if token and no_token:
         raise Usage("A token is set or removed.", "Leave out --token or --no-token.")
     found = find(here, repository)
-    secret = _new_secret(found["provider"]) if new_secret else ""
+    secret = make_webhook_secret(found["provider"]) if new_secret else ""
     spec: dict[str, Any] = given(poll_seconds=poll_seconds) | (
         {} if base_url is None else {"base_url": base_url or None}
     )
@@ -207,13 +206,6 @@ def disconnect(here: Here, repository: Repository, yes: Yes = False) -> None:
     here.confirm(f"Disconnect {found['repository']}?", yes)
     gone = here.api.call("disconnect_repository", connection=found["id"])
     here.printer.result(gone, lambda row: f"Disconnected {row['repository']}; remove the webhook at the provider, too")
-
-
-def _new_secret(provider: str) -> str:
-    """Make a secret; Standard Webhooks write theirs in base64 after a mark."""
-    if provider == "generic":
-        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    return secrets.token_urlsafe(32)
 
 
 def _read_token() -> str:

@@ -3,23 +3,12 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from stack.auth import users
 from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
 from stack.auth.factors import drop_factor
 from stack.auth.mails import RECOVERY
 from stack.auth.requests import Answer, Request, text_of
 from stack.auth.service import AuthService
-from stack.auth.users import (
-    ban_end,
-    change_address,
-    change_user,
-    clean_email,
-    clean_id,
-    clean_metadata,
-    create_user,
-    factor_json,
-    user_json,
-    users_json,
-)
 
 MOST_PER_PAGE = 1000
 
@@ -42,23 +31,23 @@ class AdminService:
         values = request.json()
         if values.get("phone"):
             raise Unsupported("phone numbers")
-        email = clean_email(values.get("email"))
+        email = users.clean_email(values.get("email"))
         changes = await self._changes(values, is_new=True)
         is_confirmed = values.get("email_confirm") is True
         if is_confirmed:
             changes["user_metadata"] = {**(changes["user_metadata"] or {}), "email_verified": True}
         user_id = text_of(values, "id")
         async with self._auth.store.transaction() as tx:
-            row = await create_user(
+            row = await users.create_user(
                 tx,
                 email,
                 changes.pop("password", None),
-                id=clean_id(user_id) if user_id else None,
+                id=users.clean_id(user_id) if user_id else None,
                 **{**changes, "is_confirmed": is_confirmed},
             )
             if row is None:
                 raise AuthError(422, "email_exists", "A user with this email address has already been registered")
-            return Answer(await user_json(tx, row))
+            return Answer(await users.user_json(tx, row))
 
     async def list(self, request: Request) -> Answer:
         """GET /admin/users: newest first."""
@@ -67,39 +56,39 @@ class AdminService:
         async with self._auth.store.transaction() as tx:
             total = await tx.one("count_users")
             rows = await tx.all("list_users", limit=size, offset=(page - 1) * size)
-            users = await users_json(tx, rows)
+            shown = await users.users_json(tx, rows)
         headers = {"x-total-count": str(total["total"] if total else 0)}
-        return Answer({"users": users, "aud": "authenticated"}, headers=headers)
+        return Answer({"users": shown, "aud": "authenticated"}, headers=headers)
 
     async def show(self, request: Request, user_id: str) -> Answer:
         """GET /admin/users/id."""
         async with self._auth.store.transaction() as tx:
-            row = await tx.one("user_by_id", id=clean_id(user_id))
+            row = await tx.one("user_by_id", id=users.clean_id(user_id))
             if row is None:
                 raise user_not_found()
-            return Answer(await user_json(tx, row))
+            return Answer(await users.user_json(tx, row))
 
     async def update(self, request: Request, user_id: str) -> Answer:
         """PUT /admin/users/id; a new password ends every session."""
-        wanted = clean_id(user_id)
+        wanted = users.clean_id(user_id)
         values = request.json()
         changes = await self._changes(values)
-        email = clean_email(values["email"]) if values.get("email") else None
+        email = users.clean_email(values["email"]) if values.get("email") else None
         changes["is_confirmed"] = values.get("email_confirm") is True
         async with self._auth.store.transaction() as tx:
             row = await tx.one("user_by_id", id=wanted)
             if row is None:
                 raise user_not_found()
-            row = await change_user(tx, row, **changes)
+            row = await users.change_user(tx, row, **changes)
             if email is not None and email != row["email"]:
-                row = await change_address(tx, row, email)
+                row = await users.change_address(tx, row, email)
             if "password" in changes:
                 await tx.do("end_all_sessions", user_id=wanted)
-            return Answer(await user_json(tx, row))
+            return Answer(await users.user_json(tx, row))
 
     async def delete(self, request: Request, user_id: str) -> Answer:
         """DELETE /admin/users/id."""
-        wanted = clean_id(user_id)
+        wanted = users.clean_id(user_id)
         is_soft = bool(request.body.strip()) and request.json().get("should_soft_delete") is True
         async with self._auth.store.transaction() as tx:
             if await tx.one("any_user_by_id", id=wanted) is None:
@@ -112,18 +101,18 @@ class AdminService:
     async def list_factors(self, request: Request, user_id: str) -> Answer:
         """GET /admin/users/id/factors."""
         async with self._auth.store.transaction() as tx:
-            rows = await tx.all("factors_of", ids=[clean_id(user_id)])
-        return Answer([factor_json(row) for row in rows])
+            rows = await tx.all("factors_of", ids=[users.clean_id(user_id)])
+        return Answer([users.factor_json(row) for row in rows])
 
     async def delete_factor(self, request: Request, user_id: str, factor_id: str) -> Answer:
         """DELETE /admin/users/id/factors/id: for somebody who lost the device."""
-        wanted = {"id": clean_id(factor_id, "factor_id"), "user_id": clean_id(user_id)}
+        wanted = {"id": users.clean_id(factor_id, "factor_id"), "user_id": users.clean_id(user_id)}
         async with self._auth.store.transaction() as tx:
             row = await tx.one("factor_by_id", **wanted)
             if row is None:
                 raise AuthError(404, "mfa_factor_not_found", "Factor not found")
             await drop_factor(tx, row)
-        return Answer(factor_json(row))
+        return Answer(users.factor_json(row))
 
     async def generate_link(self, request: Request) -> Answer:
         """POST /admin/generate_link: a recovery link to hand over by other means than mail."""
@@ -131,14 +120,14 @@ class AdminService:
         kind = text_of(values, "type") or ""
         if kind != "recovery":
             raise Unsupported(f"links of type {kind[:40]}")
-        email = clean_email(values.get("email"))
+        email = users.clean_email(values.get("email"))
         redirect_to = text_of(values, "redirect_to") or request.query.get("redirect_to")
         async with self._auth.store.transaction() as tx:
             user = await tx.one("user_by_email", email=email)
             if user is None:
                 raise AuthError(404, "user_not_found", "User with this email not found")
             token, code = await self._auth.mails.make_token(tx, user, RECOVERY, email)
-            shown = await user_json(tx, await tx.one("mark_recovery_sent", id=user["id"]) or user)
+            shown = await users.user_json(tx, await tx.one("mark_recovery_sent", id=user["id"]) or user)
         target = redirect_to or self._auth.options.site_url
         link = f"{self._url}/auth/v1/verify?{urlencode({'token': token, 'type': kind, 'redirect_to': target})}"
         more = {"action_link": link, "email_otp": code, "hashed_token": token, "verification_type": kind}
@@ -146,8 +135,8 @@ class AdminService:
 
     async def _changes(self, values: dict[str, Any], *, is_new: bool = False) -> dict[str, Any]:
         changes: dict[str, Any] = {
-            "user_metadata": clean_metadata(values.get("user_metadata"), "user_metadata"),
-            "app_metadata": clean_metadata(values.get("app_metadata"), "app_metadata"),
+            "user_metadata": users.clean_metadata(values.get("user_metadata"), "user_metadata"),
+            "app_metadata": users.clean_metadata(values.get("app_metadata"), "app_metadata"),
         }
         role = text_of(values, "role")
         if role:
@@ -156,7 +145,7 @@ class AdminService:
         if password:
             changes["password"] = await self._auth.passwords.hash(password, owner="admin", is_checked=not is_new)
         if values.get("ban_duration"):
-            changes["banned_until"] = ban_end(values["ban_duration"])
+            changes["banned_until"] = users.ban_end(values["ban_duration"])
         return changes
 
 

@@ -10,15 +10,7 @@ from typing import Any, Protocol
 import psycopg
 
 from stack.auth.tokens import ApiCaller
-from stack.realtime.errors import (
-    NO_DATABASE,
-    SESSION_ENDED,
-    BindingRefused,
-    ChannelEnded,
-    DatabaseAway,
-    JoinRefused,
-    TokenRefused,
-)
+from stack.realtime import errors
 from stack.realtime.frames import Frame, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
@@ -139,11 +131,11 @@ class Channel:
         try:
             self.hub.verifier.identify(self.token)
             await self._check_right()
-        except TokenRefused as error:
+        except errors.TokenRefused as error:
             self.shut_down(error.message)
-        except ChannelEnded as error:
+        except errors.ChannelEnded as error:
             self.shut_down(str(error))
-        except (DatabaseAway, JoinRefused) as error:
+        except (errors.DatabaseAway, errors.JoinRefused) as error:
             log.info("rights could not be read, trying again: %s", error)
         if not self.is_closed:
             self.watch_token()
@@ -163,12 +155,12 @@ class Channel:
         while self.hub.feed.is_live:  # going live again restarts this
             try:
                 await self._subscribe_once()
-            except BindingRefused as error:
+            except errors.BindingRefused as error:
                 self.hub.subscriptions.replace(self, [])
                 self.push_system("postgres_changes", "error", str(error))
-            except (DatabaseAway, psycopg.Error) as error:
+            except (errors.DatabaseAway, psycopg.Error) as error:
                 log.warning("UnableToSubscribeToPostgres: %s", error)
-                self.push_system("postgres_changes", "error", NO_DATABASE)
+                self.push_system("postgres_changes", "error", errors.NO_DATABASE)
                 await asyncio.sleep(random.uniform(settings.retry_min_seconds, settings.retry_max_seconds))
                 continue
             return
@@ -204,7 +196,7 @@ class Channel:
             return
         try:
             await self._apply_token(token)
-        except ChannelEnded as error:
+        except errors.ChannelEnded as error:
             self.shut_down(str(error))
 
     async def _apply_token(self, token: str) -> None:
@@ -212,20 +204,20 @@ class Channel:
         try:
             identity = self.hub.verifier.identify(token)
             await self._become(token, identity)
-        except TokenRefused as error:
-            raise ChannelEnded(error.message) from error
-        except DatabaseAway as error:
-            raise ChannelEnded(NO_DATABASE) from error
-        except JoinRefused as error:
-            raise ChannelEnded("Query was cancelled, please try again") from error
+        except errors.TokenRefused as error:
+            raise errors.ChannelEnded(error.message) from error
+        except errors.DatabaseAway as error:
+            raise errors.ChannelEnded(errors.NO_DATABASE) from error
+        except errors.JoinRefused as error:
+            raise errors.ChannelEnded("Query was cancelled, please try again") from error
         self.watch_token()
         self.subscribe_soon(is_refresh=True)
 
     async def _become(self, token: str, identity: ApiCaller) -> None:
         if not await self.hub.database.may_become(identity.role):
-            raise ChannelEnded(f'Role "{identity.role}" is not allowed')
+            raise errors.ChannelEnded(f'Role "{identity.role}" is not allowed')
         if not await self.hub.authorizer.has_session(identity):
-            raise ChannelEnded(SESSION_ENDED)
+            raise errors.ChannelEnded(errors.SESSION_ENDED)
         self.token, self.identity = token, identity
         await self._check_right()
 
@@ -235,4 +227,6 @@ class Channel:
         if not self.room.is_private or await self.hub.authorizer.may_read(asker):
             return
         if asker.identity is self.identity:  # else a newer token came meanwhile, and asks for itself
-            raise ChannelEnded(f"You no longer have permission to read from this Channel topic: {self.room.name}")
+            raise errors.ChannelEnded(
+                f"You no longer have permission to read from this Channel topic: {self.room.name}"
+            )

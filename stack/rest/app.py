@@ -7,15 +7,7 @@ from functools import partial
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from stack.asgi import (
-    JSON,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClientGone,
-    answer,
-    header_map,
-    read_body,
-)
+from stack import asgi
 from stack.auth.access import Access, NoKey, WrongKey
 from stack.auth.tokens import ApiCaller, TokenError
 from stack.rest.catalog import SchemaCatalog
@@ -49,10 +41,10 @@ class RestApp:
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             response = failure(error)
         body = b"" if scope["method"] == "HEAD" else response.body
-        await answer(send, response.status, body, response.headers)
+        await asgi.answer(send, response.status, body, response.headers)
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
-        headers = header_map(scope)
+        headers = asgi.header_map(scope)
         identity = self._identify(headers)
         catalog = await self._store.wait(FIRST_CATALOG_SECONDS)
         if catalog is None:
@@ -76,7 +68,7 @@ class RestApp:
     ) -> Request:
         method = scope["method"]
         path = scope["path"].removeprefix("/rest/v1").strip("/")
-        body = await read_body(receive, headers) if method == "POST" else b""
+        body = await asgi.read_body(receive, headers) if method == "POST" else b""
         schema = negotiate(headers, method, catalog.schemas)
         return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
 
@@ -84,7 +76,7 @@ class RestApp:
 def failure(error: Exception) -> Response:
     """The response for whatever went wrong."""
     found = _translate(error)
-    headers = {"content-type": JSON, "proxy-status": f"PostgREST; error={found.code}", **found.headers}
+    headers = {"content-type": asgi.JSON, "proxy-status": f"PostgREST; error={found.code}", **found.headers}
     return Response(found.status, found.body(), list(headers.items()))
 
 
@@ -120,9 +112,9 @@ class GatewayError(RestError):
 KNOWN_FAILURES: dict[type[Exception], Callable[[], RestError]] = {
     NoKey: partial(GatewayError, "No API key found in request", "No `apikey` request header was found."),
     WrongKey: partial(GatewayError, "Invalid API key", "Double check your Supabase `anon` or `service_role` API key."),
-    ClientGone: partial(RestError, 400, "PGRST102", "The request body could not be read"),
-    BodyTooLarge: partial(RestError, 413, "PGRST102", "The request body is too large"),
-    BodyTooSlow: partial(RestError, 408, "PGRST102", "The request body did not arrive in time"),
+    asgi.ClientGone: partial(RestError, 400, "PGRST102", "The request body could not be read"),
+    asgi.BodyTooLarge: partial(RestError, 413, "PGRST102", "The request body is too large"),
+    asgi.BodyTooSlow: partial(RestError, 408, "PGRST102", "The request body did not arrive in time"),
     DatabaseGone: partial(RestError, 503, "PGRST001", "Database client error. Retrying the connection."),
     PoolTimeout: partial(RestError, 504, "PGRST003", "Timed out acquiring connection from connection pool."),
 }

@@ -139,7 +139,8 @@ class Execution(Protocol):
         """End it now."""
 
     async def restart(self) -> bool:
-        """Start it once more beside the files that it left, so that it delivers them; False where they no longer exist."""
+        """Start it once more beside the files that it left, so that it delivers them; False where they go with it."""
+        return False
 
     async def remove(self) -> None:
         """Leave nothing of it behind."""
@@ -158,7 +159,8 @@ class Dispatcher(Protocol):
         """Raise while no executor could be started: the place does not answer, refuses, or lacks the image."""
 
     async def engines(self) -> dict[str, str] | None:
-        """List the engines of the executors' image, where the place knows them."""
+        """List the engines of the executors' image; where nobody tells, the settings name them."""
+        return None
 
     async def close(self) -> None:
         """Close the connections."""

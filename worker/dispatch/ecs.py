@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import COMMAND, LOST, Order, whole_environment
+from worker.dispatch.base import COMMAND, LOST, Dispatcher, Execution, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
@@ -24,7 +24,7 @@ NEVER_BEGAN = "TaskFailedToStart"
 NO_IMAGE = "CannotPull"
 
 
-class EcsExecution:
+class EcsExecution(Execution):
     """One task."""
 
     def __init__(self, client: Any, cluster: str, arn: str, container: str, clock: Clock) -> None:
@@ -65,10 +65,6 @@ class EcsExecution:
         """Stop the task; ECS has no harder way."""
         await self.stop()
 
-    async def restart(self) -> bool:
-        """Refuse: what a task wrote goes with it."""
-        return False
-
     async def remove(self) -> None:
         """Do nothing: ECS removes a stopped task."""
 
@@ -101,7 +97,7 @@ class EcsExecution:
         return LOST
 
 
-class EcsDispatcher:
+class EcsDispatcher(Dispatcher):
     """Starts tasks in one cluster."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -150,10 +146,6 @@ class EcsDispatcher:
             await asyncio.to_thread(lambda: self.client.list_tasks(cluster=self.data.cluster, maxResults=1))
         except (BotoCoreError, ClientError) as error:
             raise self._refused(str(error)) from error
-
-    async def engines(self) -> dict[str, str] | None:
-        """Nobody tells here: the settings name them."""
-        return None
 
     async def close(self) -> None:
         """Close the connections."""

@@ -13,7 +13,7 @@ from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, Core
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST, Order
+from worker.dispatch.base import LOST, Dispatcher, Execution, Order
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
 from worker.errors import ExitCode, RunnerUnfit
@@ -37,7 +37,7 @@ AWAY = (ApiException, ClientError, OSError)
 NODE_SECONDS = 60.0
 
 
-class KubernetesExecution:
+class KubernetesExecution(Execution):
     """One Kubernetes job with one pod."""
 
     def __init__(self, api: ApiClient, name: str, settings: Settings, clock: Clock) -> None:
@@ -136,10 +136,6 @@ class KubernetesExecution:
         """Delete the pod without grace."""
         await self._delete_pods(0)
 
-    async def restart(self) -> bool:
-        """Refuse: what a pod wrote goes with it."""
-        return False
-
     async def remove(self) -> None:
         """Delete the job; its pod and its secret go with it."""
         with suppress(*AWAY):
@@ -159,7 +155,7 @@ class KubernetesExecution:
                 )
 
 
-class KubernetesDispatcher:
+class KubernetesDispatcher(Dispatcher):
     """Starts jobs in one namespace of one cluster."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -197,10 +193,6 @@ class KubernetesDispatcher:
             await self._check_rights(await self.connection(), "runyard-probe")
         except (*AWAY, kube.ConfigException) as error:
             raise unfit(error, self.data.namespace) from error
-
-    async def engines(self) -> dict[str, str] | None:
-        """Nobody tells here: the settings name them."""
-        return None
 
     async def close(self) -> None:
         """Close the connection."""

@@ -11,18 +11,11 @@ from wire.hcl_blocks import remote_states
 from worker.attempt.context import FoundEngine
 from worker.attempt.spec import StateChange
 from worker.attempt.workspace import Workspace, fetch_artifact
+from worker.engines import plan_summary
 from worker.engines.apply_events import ApplyEvents, follow_file, hcl_event, printed_event
 from worker.engines.drift import settle_drift
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
-from worker.engines.plan_summary import (
-    CHANGE_DIGEST,
-    change_digest,
-    mark_known,
-    planned_outputs,
-    sensitive_texts,
-    summarise,
-)
 from worker.engines.plugin_cache import provider_cache
 from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.rescue import errored_state, keep_errored_state
@@ -104,11 +97,11 @@ class HclDriver:
         seal_plan(space)
         plan = await self._summarise(space, is_refresh_only=is_refresh_only)
         if options.git:
-            space.result[CHANGE_DIGEST] = change_digest(plan)
+            space.result[plan_summary.CHANGE_DIGEST] = plan_summary.change_digest(plan)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
         settle_drift(space, changes["resources"])
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
-        if known := planned_outputs(plan, space.log.redactor.redact):
+        if known := plan_summary.planned_outputs(plan, space.log.redactor.redact):
             await space.context.server.put_artifact(space.ref, OUTPUTS_ARTIFACT, json.dumps(known).encode())
 
     async def _find_reads(self, space: Workspace) -> None:
@@ -192,9 +185,9 @@ class HclDriver:
             shown = await space.capture([self._binary, "show", "-json", path], pass_fds=descriptors)
         plan: dict[str, Any] = json.loads(shown)
         space.shown = shown
-        space.log.redactor.add(*sensitive_texts(plan))
-        known = planned_outputs(plan, space.log.redactor.redact)
-        summary = mark_known(summarise(plan, is_refresh_only=is_refresh_only), known)
+        space.log.redactor.add(*plan_summary.sensitive_texts(plan))
+        known = plan_summary.planned_outputs(plan, space.log.redactor.redact)
+        summary = plan_summary.mark_known(plan_summary.summarise(plan, is_refresh_only=is_refresh_only), known)
         space.plan_summary = {**summary, SHA256: space.result[SHA256]}
         space.on_summary()
         return plan

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from worker import enums
 from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
 from worker.attempt.outcome import Outcome, failure
@@ -15,17 +16,6 @@ from worker.attempt.workspace import Step, Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.engines.rescue import ERRORED_STATE
-from worker.enums import (
-    CHANGING_PHASES,
-    LIFECYCLE_TYPES,
-    LOOKING_TYPES,
-    WRITING_TYPES,
-    CancelKind,
-    EngineName,
-    JobPhase,
-    JobStatus,
-    StepStatus,
-)
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.files.own_files import reserve_own
 from worker.fitness import lacking
@@ -92,14 +82,14 @@ class Attempt:
         return outcome
 
     async def _work(self) -> Outcome:
-        is_read_only = self._handle.job.type not in WRITING_TYPES
+        is_read_only = self._handle.job.type not in enums.WRITING_TYPES
         async with StateBackend(self._state, self._handle.ref, is_read_only=is_read_only) as backend:
             try:
                 space = self._workspace(backend)
                 limits, kind = space.spec.time_limits, self._handle.job.type
-                with self._handle.control.limited(limits.plan if kind in LOOKING_TYPES else limits.apply):
+                with self._handle.control.limited(limits.plan if kind in enums.LOOKING_TYPES else limits.apply):
                     await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
-                return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
+                return Outcome(enums.JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner continues)
                 return self._failed(error)
             finally:
@@ -110,7 +100,7 @@ class Attempt:
         job = self._handle.job
         if is_own_update(job):
             return update_recipe(space, self._updater)
-        if job.type in LIFECYCLE_TYPES:
+        if job.type in enums.LIFECYCLE_TYPES:
             # AWS's library is an extra: a runner that deploys no others need not have it.
             from worker.cloud.recipe import lifecycle_recipe
 
@@ -141,9 +131,9 @@ class Attempt:
             outcome.return_code = error.code if isinstance(error, RunnerUnfit) else NOT_BEGUN
         return outcome
 
-    async def _note_phase(self, phase: JobPhase) -> None:
+    async def _note_phase(self, phase: enums.JobPhase) -> None:
         if phase.value != self._saved.phase:
-            if phase in CHANGING_PHASES:
+            if phase in enums.CHANGING_PHASES:
                 await self._reserve()
             self._saved.phase = phase.value
             with suppress(OSError):
@@ -154,7 +144,11 @@ class Attempt:
         space = self._space
         try:
             await self._state.reserve()
-            if space is not None and space.work.is_absolute() and space.spec.module.engine is not EngineName.PULUMI:
+            if (
+                space is not None
+                and space.work.is_absolute()
+                and space.spec.module.engine is not enums.EngineName.PULUMI
+            ):
                 # The engine writes it when nobody takes its state, such as after the runner's death.
                 await asyncio.to_thread(reserve_own, space.root, space.work / ERRORED_STATE, RESERVED_BYTES)
         except OSError as error:
@@ -172,16 +166,16 @@ class Attempt:
     async def _tidy(self, outcome: Outcome) -> None:
         """The last step, which always runs: report how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
-        self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
+        self._reporter.begin("report", "Report and clean up", enums.JobPhase.REPORT, self._spool.last_seq + 1)
         orphans = await asyncio.to_thread(kill_orphans, self._saved.cookie)
         if orphans:
             self._jlog.say(f"Ended {orphans} processes that the job had left behind.")
-        status = StepStatus.SUCCEEDED
+        status = enums.StepStatus.SUCCEEDED
         try:
             if self._space is not None:
                 await asyncio.to_thread(self._space.remove)
         except OSError as error:
-            status = StepStatus.FAILED
+            status = enums.StepStatus.FAILED
             self._jlog.say(f"The job's directory could not be removed: {error}")
         self._jlog.say(f"Job {outcome.status.lower()}." if not outcome.is_returned else "Given back to the queue.")
         self._spool.cut()
@@ -235,12 +229,12 @@ class Attempt:
             self._log.exception("a part of the job's attempt failed unexpectedly", id="part_failed")
             self._defect = error
             if not self._handle.control.has_touched:
-                self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, _DEFECT))
+                self._handle.control.request(Stop(enums.CancelKind.GRACEFUL, StopCause.LEASE, _DEFECT))
             return False
         return True
 
     def _fenced(self, why: str) -> None:
-        self._handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.LEASE, why))
+        self._handle.control.request(Stop(enums.CancelKind.GRACEFUL, StopCause.LEASE, why))
 
 
 def _own_fault(error: Exception) -> Exception:

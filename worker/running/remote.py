@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from worker import errors
 from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
 from worker.attempt.context import JobContext
@@ -16,23 +17,12 @@ from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
-from worker.errors import (
-    ExitCode,
-    Fenced,
-    JobCancelled,
-    JobFailed,
-    JobInterrupted,
-    Rejected,
-    Retryable,
-    RunnerUnfit,
-    WorkerError,
-)
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.steps.hooks import approved_hooks
 
 # Exit codes of an executor that has reported to the server how the job ended.
-TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)
+TOLD = (errors.ExitCode.OK, errors.ExitCode.JOB_FAILED)
 UNKNOWN_LOG = {"is_incomplete": True}
 # For the place to notice what its executor did.
 SLACK_SECONDS = 30.0
@@ -71,10 +61,10 @@ class RemoteAttempt:
         save_attempt(self._folder, SavedAttempt(ref.job, ref.attempt, kind, "", "", executor=self._name))
         try:
             execution = await self._dispatcher.start(await self._order())
-        except RunnerUnfit:
+        except errors.RunnerUnfit:
             remove_attempt(self._folder)
             raise
-        except WorkerError as error:
+        except errors.WorkerError as error:
             self._log.error("the executor cannot be started", why=error.message)
             return await self._give_up(error)
         except Exception as error:  # noqa: BLE001  (a library's own error is an answer, too: the job must not vanish)
@@ -105,7 +95,7 @@ class RemoteAttempt:
         while True:
             try:
                 return await self._dispatcher.find(self._name)
-            except RunnerUnfit as error:
+            except errors.RunnerUnfit as error:
                 failures += 1
                 self._log.warning("the executor is not found yet", name=self._name, why=error.message)
                 await self._clock.sleep(backoff(failures, first=1.0, most=30.0))
@@ -123,17 +113,17 @@ class RemoteAttempt:
     async def _grant(self) -> dict[str, Any]:
         try:
             return await self._server.job_grant(self._handle.ref)
-        except (Retryable, Rejected) as error:
-            if error.is_ours and isinstance(error, Rejected):
+        except (errors.Retryable, errors.Rejected) as error:
+            if error.is_ours and isinstance(error, errors.Rejected):
                 raise
             # No job's fault: it is given back, and this runner pauses.
             words = f"The project gave no credential for the executor: {error.message}"
-            raise RunnerUnfit(words, code="dispatcher", hint=error.hint) from error
+            raise errors.RunnerUnfit(words, code="dispatcher", hint=error.hint) from error
 
     async def _see_through(self, execution: Execution, rungs: Rungs) -> Outcome:
         try:
             code = await self._end(execution, rungs)
-        except RunnerUnfit:
+        except errors.RunnerUnfit:
             # It never began, such as for lack of its image, or with an image that is not an executor.
             await execution.remove()
             remove_attempt(self._folder)
@@ -149,13 +139,13 @@ class RemoteAttempt:
         remove_attempt(self._folder)
         self._log.info("the executor ended", id="executor_ended", exit_code=code, why=execution.why)
         if code in TOLD:
-            return Outcome(JobStatus.SUCCEEDED if code == ExitCode.OK else JobStatus.FAILED)
+            return Outcome(JobStatus.SUCCEEDED if code == errors.ExitCode.OK else JobStatus.FAILED)
         return await self._speak_for(execution.why)
 
     async def _end(self, execution: Execution, rungs: Rungs) -> int:
         """Wait for the end; a success that the project does not know of does not count."""
         code = await self._watch(execution, rungs)
-        seen = await self._still_open() if code == ExitCode.OK else None
+        seen = await self._still_open() if code == errors.ExitCode.OK else None
         if seen is None:
             return code
         if not seen.get("has_touched"):
@@ -167,7 +157,7 @@ class RemoteAttempt:
         """Ask for the attempt; nothing where it has ended, is another's, or nobody can say."""
         try:
             return await retry_for(ASK_SECONDS, self._ask)
-        except WorkerError:
+        except errors.WorkerError:
             return None
 
     async def _watch(self, execution: Execution, rungs: Rungs) -> int:
@@ -179,8 +169,8 @@ class RemoteAttempt:
                     async with asyncio.timeout(self._patience(len(rungs))):
                         await control.run_step(_end_of(ended))
                     return ended.result()
-                except (JobCancelled, JobInterrupted, TimeoutError) as error:
-                    if isinstance(error, JobInterrupted) and await self._may_be_changing():
+                except (errors.JobCancelled, errors.JobInterrupted, TimeoutError) as error:
+                    if isinstance(error, errors.JobInterrupted) and await self._may_be_changing():
                         raise LetGo from error
                     if not rungs:
                         return LOST
@@ -198,16 +188,16 @@ class RemoteAttempt:
         """Ask once; without an answer it may be ours: an executor stops an attempt that is no longer its own."""
         try:
             return bool((await self._ask()).get("has_touched"))
-        except (Fenced, Rejected):
+        except (errors.Fenced, errors.Rejected):
             return False
-        except WorkerError:
+        except errors.WorkerError:
             return True
 
     async def _has_touched(self) -> bool:
         """Ask until the project answers: until then nothing of the executor is removed."""
         try:
             seen = await retry_for(None, self._ask)
-        except WorkerError:
+        except errors.WorkerError:
             return False
         return bool(seen.get("has_touched"))
 
@@ -215,19 +205,19 @@ class RemoteAttempt:
         """Read the attempt's status; an answer of something on the way to the project does not count."""
         try:
             return await self._server.job(self._handle.ref, has_payload=False)
-        except Rejected as error:
+        except errors.Rejected as error:
             if error.is_ours:
                 raise
-            raise Retryable(error.message) from error
+            raise errors.Retryable(error.message) from error
 
     async def _speak_for(self, why: str) -> Outcome:
         """End an attempt whose executor vanished without a report, unless only a person may decide about it."""
         stop, ref = self._handle.control.stop, self._handle.ref
         if stop is not None and stop.cause is StopCause.CANCELLED:
-            outcome = failure(JobCancelled(stop.message, code="cancelled"))
+            outcome = failure(errors.JobCancelled(stop.message, code="cancelled"))
         else:
             hint = "See the place where executors run: its events say more."
-            outcome = failure(JobFailed(f"The executor was lost: {why}", code="executor_lost", hint=hint))
+            outcome = failure(errors.JobFailed(f"The executor was lost: {why}", code="executor_lost", hint=hint))
         try:
             seen = await retry_for(None, self._ask)
             if not seen.get("has_touched"):
@@ -235,28 +225,28 @@ class RemoteAttempt:
             # The database flags the job for a person and keeps its state locked.
             self._log.error("the executor was lost while it changed infrastructure", id="executor_lost", why=why)
             await self._server.recover([each for each in self._running() if each != ref], dead=[ref])
-        except WorkerError as error:
+        except errors.WorkerError as error:
             # Fenced: the executor had told the end after all, or the attempt is not ours any more.
             self._log.info("the attempt has ended already", why=error.message)
         return outcome
 
     async def _finish(self, outcome: Outcome) -> Outcome:
-        with suppress(WorkerError):
+        with suppress(errors.WorkerError):
             await self._server.finish(self._handle.ref, outcome.as_arguments(UNKNOWN_LOG))
         return outcome
 
 
-def _unforeseen(error: Exception) -> JobFailed:
+def _unforeseen(error: Exception) -> errors.JobFailed:
     """Build the error for a failure that no dispatcher expects of its library."""
-    return JobFailed(
+    return errors.JobFailed(
         f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
         hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
     )  # fmt: skip
 
 
-def _silent(why: str) -> RunnerUnfit:
+def _silent(why: str) -> errors.RunnerUnfit:
     """Build the error for an executor that ran, ended well and did not report its job: no job's fault."""
-    return RunnerUnfit(
+    return errors.RunnerUnfit(
         f"The executor did not report its job: {why}, before it had told anything.", code="image",
         hint="Is the dispatcher's image a Runyard worker image, and does its entry point run the command that it is given?",
     )  # fmt: skip

@@ -44,13 +44,7 @@ class Reporter:
     def begin(self, name: str, title: str, phase: JobPhase, first_seq: int) -> None:
         """A step begins."""
         self._phase = phase
-        self._steps.append(
-            {
-                "name": name, "title": title, "phase": phase, "status": StepStatus.RUNNING,
-                "started_at": self._clock.now().isoformat(), "finished_at": None, "first_seq": first_seq, "last_seq": None,
-            }
-        )  # fmt: skip
-        self._note()
+        self._add(name, title, phase, StepStatus.RUNNING, self._clock.now().isoformat(), first_seq)
 
     def end(self, status: StepStatus, last_seq: int) -> None:
         """The current step has ended."""
@@ -60,12 +54,13 @@ class Reporter:
 
     def skip(self, name: str, title: str, phase: JobPhase) -> None:
         """A step will not run, because one before it failed."""
-        self._steps.append(
-            {
-                "name": name, "title": title, "phase": phase, "status": StepStatus.SKIPPED,
-                "started_at": None, "finished_at": None, "first_seq": None, "last_seq": None,
-            }
-        )  # fmt: skip
+        self._add(name, title, phase, StepStatus.SKIPPED)
+
+    def _add(
+        self, name: str, title: str, phase: JobPhase, status: StepStatus, at: str | None = None, seq: int | None = None
+    ) -> None:
+        times = {"started_at": at, "finished_at": None, "first_seq": seq, "last_seq": None}
+        self._steps.append({"name": name, "title": title, "phase": phase, "status": status, **times})
         self._note()
 
     def summarise(self, summary: dict[str, Any] | None) -> None:

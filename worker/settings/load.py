@@ -10,19 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from worker.settings import sources
 from worker.settings.layers import Layer, Problem, SettingsError, place_in
 from worker.settings.model import Settings
-from worker.settings.sources import (
-    DEFAULT_FILES,
-    DEFAULT_SECRETS,
-    FLAT_NAMES,
-    environment_layer,
-    file_layer,
-    find_file,
-    option_layer,
-    path_of_variable,
-    secrets_layer,
-)
 
 SECRET_PATHS = {
     ("Runner", "Token"),
@@ -54,10 +44,10 @@ def load_settings(
     if file is None and environ.get("RUNYARD_SETTINGS"):
         file = Path(environ["RUNYARD_SETTINGS"])
     layers = [
-        file_layer(find_file(file), problems),
-        secrets_layer(secret_folders(secrets_directory, environ), problems),
-        environment_layer(environ, problems),
-        option_layer(options or {}),
+        sources.file_layer(sources.find_file(file), problems),
+        sources.secrets_layer(secret_folders(secrets_directory, environ), problems),
+        sources.environment_layer(environ, problems),
+        sources.option_layer(options or {}),
     ]
     settings = validate(layers, problems)
     if settings is None or problems:
@@ -67,14 +57,18 @@ def load_settings(
 
 def secret_folders(chosen: Path | None, environ: Mapping[str, str]) -> list[Path]:
     """Return the directories with secrets: Docker's, systemd's, and the chosen one last."""
-    names = [DEFAULT_SECRETS, environ.get("CREDENTIALS_DIRECTORY"), environ.get("RUNYARD_SECRETS")]
+    names = [sources.DEFAULT_SECRETS, environ.get("CREDENTIALS_DIRECTORY"), environ.get("RUNYARD_SECRETS")]
     return [Path(name) for name in (*names, chosen) if name]
 
 
 def secret_places(environ: Mapping[str, str]) -> list[Path]:
     """Return every folder and file that secrets are read from, for those who have to keep others away from them."""
-    named = (value for name, value in environ.items() if name.endswith("_FILE") and name[: -len("_FILE")] in FLAT_NAMES)
-    files = (*named, environ.get("RUNYARD_SETTINGS") or "", *DEFAULT_FILES)
+    named = (
+        value
+        for name, value in environ.items()
+        if name.endswith("_FILE") and name[: -len("_FILE")] in sources.FLAT_NAMES
+    )
+    files = (*named, environ.get("RUNYARD_SETTINGS") or "", *sources.DEFAULT_FILES)
     return [*secret_folders(None, environ), *(Path(file).expanduser().absolute() for file in files if file)]
 
 
@@ -112,8 +106,8 @@ def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:
 
 def missing(path: tuple[str, ...]) -> Problem:
     """Report that a setting is absent and the ways to give it."""
-    flat = next((name for name, at in FLAT_NAMES.items() if at[: len(path)] == path), None)
-    inner = FLAT_NAMES[flat] if flat else path
+    flat = next((name for name, at in sources.FLAT_NAMES.items() if at[: len(path)] == path), None)
+    inner = sources.FLAT_NAMES[flat] if flat else path
     variable = flat or "RUNYARD__" + "__".join(part.upper() for part in path)
     way = f"set the variable {variable}, or {'.'.join(inner)} in the settings file"
     return Problem(".".join(inner), "is not set", way)
@@ -140,14 +134,14 @@ def missing_credential(layers: Sequence[Layer]) -> list[Problem]:
 
 def ways(paths: AbstractSet[tuple[str, ...]]) -> str:
     """Name the variables, and the settings behind them, of which one is enough."""
-    names = [name for name, path in FLAT_NAMES.items() if path in paths]
-    settings = " or ".join(".".join(FLAT_NAMES[name]) for name in names)
+    names = [name for name, path in sources.FLAT_NAMES.items() if path in paths]
+    settings = " or ".join(".".join(sources.FLAT_NAMES[name]) for name in names)
     return f"set the variable {' or '.join(names)}, or {settings} in the settings file"
 
 
 def forget_secrets(environ: MutableMapping[str, str]) -> set[str]:
     """Drop secrets from the environment once they are read, so that no child inherits them; return their names."""
-    names = {name for name in environ if path_of_variable(name) in SECRET_PATHS}
+    names = {name for name in environ if sources.path_of_variable(name) in SECRET_PATHS}
     for name in names:
         del environ[name]
     return names

@@ -1,7 +1,5 @@
 """The figures page: an hour, a day or a week."""
 
-from typing import ClassVar
-
 import reflex as rx
 
 from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
@@ -20,8 +18,6 @@ def figures_query(span: str) -> LiveQuery:
 
 
 class FiguresState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     span: str = "24h"
     figures: Figures = NO_FIGURES
 

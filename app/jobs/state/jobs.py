@@ -1,19 +1,21 @@
 """The jobs page: past, running and queued jobs, a page at a time."""
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
 from app.frame.layout import say_in_address
-from app.jobs.view.filters import CHOICES, JobFilter, count, read
+from app.frame.session import SEGMENT
+from app.jobs.view.filters import JobFilter, count
 from app.jobs.view.rows import JobRow, build_row
 from app.jobs.view.words import ACTIVE
-from app.live.page import LivePage
+from app.live.page import LivePage, chooses
 from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
+from app.ui.choices import export_address
 from app.ui.view import count_needed
 
 PAGE_SIZE = 25
@@ -28,8 +30,6 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
 
 
 class JobsState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     rows: list[JobRow] = []
     patches: dict[str, JobRow] = {}
     needs_count: int = 0
@@ -51,22 +51,27 @@ class JobsState(LivePage, rx.State):
     is_held: bool = False
     _user_id: str = ""
 
+    show_view = chooses("view", SEGMENT)
+    choose_status = chooses("status")
+    choose_type = chooses("type")
+    search_for = chooses("search")
+
     def _filter(self) -> JobFilter:
-        return JobFilter(**{name: getattr(self, name) for name in CHOICES})
+        return JobFilter.of(self)
 
     def _take(self, chosen: JobFilter) -> None:
-        for name in CHOICES:
-            self._assign(name, getattr(chosen, name))
+        for name, value in vars(chosen).items():
+            self._assign(name, value)
         self.page_number = 0
         self._assign("is_filtered", not chosen.is_open)
-        self._assign("export", chosen.export(self._user_id))
+        self._assign("export", export_address(chosen.arguments(self._user_id)))
 
     def _query(self) -> LiveQuery:
         return jobs_query(self._filter(), self.page_number, self._user_id)
 
     async def _prepare(self, session: BrowserSession) -> None:
         self._user_id = session.user_id
-        self._take(read(self.router.url.query_parameters))
+        self._take(JobFilter.read(self.router.url.query_parameters))
         self.flashes, self.is_held = {}, False
         await self._name_runner()
         await self._ask(self._query())
@@ -111,28 +116,12 @@ class JobsState(LivePage, rx.State):
         await self._again()
 
     @rx.event
-    async def show_view(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        return await self._choose("view", value if isinstance(value, str) else "")
-
-    @rx.event
-    async def choose_status(self, value: str) -> rx.event.EventSpec | None:
-        return await self._choose("status", value)
-
-    @rx.event
-    async def choose_type(self, value: str) -> rx.event.EventSpec | None:
-        return await self._choose("type", value)
-
-    @rx.event
     async def any_runner(self) -> rx.event.EventSpec | None:
         return await self._choose("runner", "any")
 
     @rx.event
     async def any_set(self) -> rx.event.EventSpec | None:
         return await self._choose("changed", "any")
-
-    @rx.event
-    async def search_for(self, text: str) -> rx.event.EventSpec | None:
-        return await self._choose("search", text)
 
     async def _choose(self, name: str, value: str) -> rx.event.EventSpec | None:
         chosen = self._filter().with_choice(name, value)
@@ -143,7 +132,7 @@ class JobsState(LivePage, rx.State):
         self._take(chosen)
         await self._name_runner()
         await self._turn()
-        return say_in_address("/dashboard/jobs", chosen.query())
+        return say_in_address("/dashboard/jobs", chosen.address())
 
     @rx.event
     async def clear(self) -> rx.event.EventSpec:

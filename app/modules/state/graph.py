@@ -1,7 +1,6 @@
 """The graph page: the dependencies of all modules, or of those below a group."""
 
 import asyncio
-from typing import ClassVar
 
 import reflex as rx
 
@@ -14,8 +13,6 @@ from app.triggers.state.work import WorkState
 
 
 class GraphState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     path: str = ""
     graph: GraphView = NOTHING
 

@@ -6,7 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import newest_files
-from app.frame.session import SEGMENT, AppState, say_error, takes
+from app.frame.session import SEGMENT, AppState, acts, say_error, takes
 from app.frame.versions import breaking_ahead, latest, update_kind
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
@@ -44,6 +44,8 @@ class RunnerActionState(AppState, rx.State):
     set_read = takes("has_read", bool)
     set_overlap = takes("overlap", of=OVERLAPS)
     set_update_way = takes("update_way", SEGMENT, of="update_commands")
+    enable = acts("set_worker_disabled", "p_worker", "Enabled", p_disabled=False)
+    resume = acts("resume_worker", "p_worker", "Takes new jobs again")
 
     async def _store(self) -> OrgStore:
         who = await self._who()
@@ -222,11 +224,3 @@ class RunnerActionState(AppState, rx.State):
         where = {"p_cloud_identity": worker.get("cloud_identity_id"), "p_region": worker.get("region")}
         args: dict[str, Any] = {"p_org": await self._org_id(), "p_name": worker.get("name"), **where, "p_options": {}}
         return await self._act("deploy_worker", args, f"Deploying {self.worker_name}", "It takes about two minutes.")
-
-    @rx.event
-    async def enable(self, worker_id: str) -> rx.event.EventSpec | None:
-        return await self._act("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
-
-    @rx.event
-    async def resume(self, worker_id: str) -> rx.event.EventSpec | None:
-        return await self._act("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")

@@ -14,17 +14,9 @@ from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
+from app.runners.view import form
 from app.runners.view.commands import WAYS, Launch, commands, paste
 from app.runners.view.deployment import arrival, build_identity
-from app.runners.view.form import (
-    NO_ACCOUNT,
-    TEST_GROUP,
-    TEST_MODULE,
-    AccountChoice,
-    account_of,
-    build_accounts,
-    check_host,
-)
 from app.ui.view import parse_time
 from wire.tokens import make_token
 
@@ -47,8 +39,8 @@ class AddRunnerState(DeployForm, rx.State):
     tab: str = "self"
     labels: str = ""
     capacity: str = "1"
-    account_id: str = NO_ACCOUNT
-    accounts: list[AccountChoice] = []
+    account_id: str = form.NO_ACCOUNT
+    accounts: list[form.AccountChoice] = []
     errors: dict[str, str] = {}
     is_busy: bool = False
 
@@ -100,7 +92,7 @@ class AddRunnerState(DeployForm, rx.State):
         self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups + modules)]
         not_removed = Filter("removed_at", "is", "null")
         accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
-        self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)
+        self.accounts = form.build_accounts((await self._select("service_accounts", accounts)).rows)
         identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
         self.identities = [build_identity(row) for row in identities.rows]
         if self.identities:
@@ -114,7 +106,7 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.event
     def set_account(self, account_id: str) -> None:
-        if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
+        if account_id in (form.NO_ACCOUNT, *(item["id"] for item in self.accounts)):
             self.account_id = account_id
 
     @rx.var
@@ -129,13 +121,13 @@ class AddRunnerState(DeployForm, rx.State):
     @rx.event
     async def register(self) -> Any:
         self._check_name()
-        host = check_host({"labels": self.labels, "capacity": self.capacity})
+        host = form.check_host({"labels": self.labels, "capacity": self.capacity})
         self.errors = host.errors
         if self.name_problem or host.errors or self.worker_id:
             return
         self.is_busy = True
         yield
-        token = None if self.account_id != NO_ACCOUNT else await asyncio.to_thread(make_token)
+        token = None if self.account_id != form.NO_ACCOUNT else await asyncio.to_thread(make_token)
         proof = (token.hash, token.hint) if token else (None, None)
         try:
             worker = await self._rpc("register_worker", await self._registration(host.spec, *proof))
@@ -157,7 +149,7 @@ class AddRunnerState(DeployForm, rx.State):
         is_all = self.path == ALL_MODULES
         options = {
             **host,
-            "service_account_id": account_of(self.account_id),
+            "service_account_id": form.account_of(self.account_id),
             "is_assigned_to_all_modules": is_all,
             "assignments": [] if is_all else [self.path],
         }
@@ -238,7 +230,7 @@ class AddRunnerState(DeployForm, rx.State):
         """Run a plan that changes nothing on the runner that has just come online, and show it."""
         if not self.worker_id:
             return None
-        group = TEST_GROUP if self.path == ALL_MODULES else self.path
+        group = form.TEST_GROUP if self.path == ALL_MODULES else self.path
         module, options = await self._test_module(group), {"pinned_worker_id": self.worker_id}
         args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
         job = await self._rpc("enqueue_job", args)
@@ -248,12 +240,12 @@ class AddRunnerState(DeployForm, rx.State):
     async def _test_module(self, group: str) -> str:
         """Find the module that tests runners, or create it where this runner may work."""
         org_id = await self._org_id()
-        path = Filter("path", "eq", f"{group}/{TEST_MODULE}")
+        path = Filter("path", "eq", f"{group}/{form.TEST_MODULE}")
         filters = (Filter("org_id", "eq", org_id), path, Filter("deleted_at", "is", "null"))
         rows = (await self._select("modules", Query(columns="id", filters=filters, limit=1))).rows
         if rows:
             return str(rows[0]["id"])
-        args = {"p_org": org_id, "p_group_path": group, "p_name": TEST_MODULE, "p_spec": TEST_SPEC}
+        args = {"p_org": org_id, "p_group_path": group, "p_name": form.TEST_MODULE, "p_spec": TEST_SPEC}
         return str((await self._rpc("create_module", args))["id"])
 
     @rx.event

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, puts, takes
+from app.frame.session import AppState, acts, puts, takes
 
 
 class RolloutState(AppState, rx.State):
@@ -12,18 +12,8 @@ class RolloutState(AppState, rx.State):
 
     ask_abort = takes("aborting")
     keep = puts(aborting="")
-
-    @rx.event
-    async def pause(self, rollout_id: str) -> rx.event.EventSpec | None:
-        """Begin no further wave."""
-        args = {"p_rollout": rollout_id}
-        return await self._act("pause_rollout", args, "The rollout is paused", "Updates that have begun continue.")
-
-    @rx.event
-    async def resume(self, rollout_id: str) -> rx.event.EventSpec | None:
-        """Go on; what failed stays as it is."""
-        args, text = {"p_rollout": rollout_id}, "Runners that failed stay as they are."
-        return await self._act("resume_rollout", args, "The rollout continues", text)
+    pause = acts("pause_rollout", "p_rollout", "The rollout is paused", "Updates that have begun continue.")
+    resume = acts("resume_rollout", "p_rollout", "The rollout continues", "Runners that failed stay as they are.")
 
     @rx.event
     async def abort(self) -> Any:

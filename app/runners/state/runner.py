@@ -13,24 +13,7 @@ from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
-from app.runners.view.detail import (
-    NO_STRIP,
-    Assignment,
-    EventRow,
-    InstanceDetail,
-    LogLine,
-    Strip,
-    TokenRow,
-    build_assignments,
-    build_events,
-    build_instances,
-    build_log,
-    build_strip,
-    build_tokens,
-    cloud_rights,
-    say_revocation,
-    sentence,
-)
+from app.runners.view import detail
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.ui.view import parse_time, read
@@ -65,15 +48,15 @@ class RunnerState(LivePage, rx.State):
     created_by: str = ""
     allows_many: bool = False
     serves_all: bool = False
-    instances: list[InstanceDetail] = []
+    instances: list[detail.InstanceDetail] = []
     connected_count: int = 0
     jobs: list[RunnerJob] = []
     jobs_said: str = ""
-    strip: Strip = NO_STRIP
-    events: list[EventRow] = []
-    log: list[LogLine] = []
-    assignments: list[Assignment] = []
-    tokens: list[TokenRow] = []
+    strip: detail.Strip = detail.NO_STRIP
+    events: list[detail.EventRow] = []
+    log: list[detail.LogLine] = []
+    assignments: list[detail.Assignment] = []
+    tokens: list[detail.TokenRow] = []
     paths: list[str] = []
     chosen_path: str = ""
     is_assigning: bool = False
@@ -138,8 +121,8 @@ class RunnerState(LivePage, rx.State):
         self._assign("advice", build_advice(worker, (await self._who()).latest_version))
         connected = len(worker.get("processes") or [])
         self._assign("connected_count", connected)
-        self._assign("about", sentence(worker, connected))
-        role, rights = cloud_rights(worker)
+        self._assign("about", detail.sentence(worker, connected))
+        role, rights = detail.cloud_rights(worker)
         self._assign("cloud_role", role)
         self._assign("cloud_rights", rights)
         self._assign("labels", list(worker.get("labels") or []))
@@ -157,20 +140,22 @@ class RunnerState(LivePage, rx.State):
         self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 
     def _show_around(self, worker: Row, answer: Row) -> None:
-        self._assign("instances", build_instances(answer["instances"]))
-        self._assign("log", build_log(answer["instances"]))
-        self._assign("events", build_events(answer["events"]))
-        self._assign("created_by", build_events([answer["registered"]])[0]["by"] if answer["registered"] else "")
+        self._assign("instances", detail.build_instances(answer["instances"]))
+        self._assign("log", detail.build_log(answer["instances"]))
+        self._assign("events", detail.build_events(answer["events"]))
+        self._assign("created_by", detail.build_events([answer["registered"]])[0]["by"] if answer["registered"] else "")
         self._assign("service_account", str(answer["service_account"] or ""))
-        self._assign("assignments", build_assignments(answer["assignments"]))
-        self._assign("strip", build_strip(answer["history"], parse_time(worker.get("first_seen_at"))))
+        self._assign("assignments", detail.build_assignments(answer["assignments"]))
+        self._assign("strip", detail.build_strip(answer["history"], parse_time(worker.get("first_seen_at"))))
 
     async def _show_tokens(self, worker: Row) -> None:
         who = await self._who()
         if not who.can_admin or worker.get("is_shared") or worker["type"] == "cloud-hosted":
             self._assign("tokens", [])
             return
-        self._assign("tokens", build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or []))
+        self._assign(
+            "tokens", detail.build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or [])
+        )
 
     @rx.event
     async def set_assigning(self, is_open: bool) -> None:
@@ -204,7 +189,7 @@ class RunnerState(LivePage, rx.State):
         if token is None:
             return
         self.revoking_id, self.revoking_hint = token_id, token["hint"]
-        self.revoking_effect = say_revocation(token, self.connected_count, self.pulse["used"])
+        self.revoking_effect = detail.say_revocation(token, self.connected_count, self.pulse["used"])
 
     @rx.event
     async def revoke_token(self) -> rx.event.EventSpec | None:

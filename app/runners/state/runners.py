@@ -15,20 +15,10 @@ from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
+from app.runners.view import rows as views
 from app.runners.view.filters import FACETS, STATUSES, Choice, RunnerFilter, choices, read, say_values
 from app.runners.view.jobs import ACTIVE, ActiveJob, active_row, say_counts
 from app.runners.view.rollouts import NO_ROLLOUT, Rollout, build_rollout
-from app.runners.view.rows import (
-    Counts,
-    InstanceRow,
-    Pulse,
-    RunnerRow,
-    build_instances,
-    build_row,
-    preparing,
-    read_counts,
-    read_pulses,
-)
 from app.runners.view.tiles import Tile, tiles_of
 
 PAGE_SIZE = 50
@@ -58,12 +48,12 @@ def active_query(*, is_all: bool) -> LiveQuery:
 class RunnersState(LivePage, rx.State):
     TOPICS: ClassVar[frozenset[str]] = FLEET
 
-    rows: list[RunnerRow] = []
-    patches: dict[str, RunnerRow] = {}
-    pulses: dict[str, Pulse] = {}
-    instances: dict[str, list[InstanceRow]] = {}
+    rows: list[views.RunnerRow] = []
+    patches: dict[str, views.RunnerRow] = {}
+    pulses: dict[str, views.Pulse] = {}
+    instances: dict[str, list[views.InstanceRow]] = {}
     flashes: dict[str, str] = {}
-    counts: Counts = {"all": 0, "ONLINE": 0, "DRAINING": 0, "OFFLINE": 0}
+    counts: views.Counts = {"all": 0, "ONLINE": 0, "DRAINING": 0, "OFFLINE": 0}
     fleet_count: int = 0
     status: str = "ALL"
     search: str = ""
@@ -127,20 +117,20 @@ class RunnersState(LivePage, rx.State):
         self._assign("fleet_count", int(store.counts("workers").get("total") or 0))
 
     def _show_runners(self, held: Held, changed: Changed) -> None:
-        self._draw(held, self._kept(held.each("rows", build_row), changed), changed)
+        self._draw(held, self._kept(held.each("rows", views.build_row), changed), changed)
         self._assign("pulses", held.make("pulses", _pulses))
         self._assign("match_count", int(held.answer["total"]))
-        self._assign("counts", held.make("counts", lambda held: read_counts(held.answer["counts"])))
+        self._assign("counts", held.make("counts", lambda held: views.read_counts(held.answer["counts"])))
         self._assign("preparing", held.make("preparing", _preparing))
 
     def _show_instances(self, held: Held) -> None:
         listed = {str(row["id"]): row for row in held.rows()}
         opened = {
-            key: build_instances(listed[key]["processes"]) for key in self.get_value("instances") if key in listed
+            key: views.build_instances(listed[key]["processes"]) for key in self.get_value("instances") if key in listed
         }
         self._assign("instances", opened)
 
-    def _kept(self, rows: list[RunnerRow], changed: Changed) -> list[RunnerRow]:
+    def _kept(self, rows: list[views.RunnerRow], changed: Changed) -> list[views.RunnerRow]:
         """Let new rows wait while somebody is at the table; rows on the page change their colour and not their place."""
         if changed.is_everything or "runners" not in self.get_value("held_tables"):
             self._assign("fresh_count", 0)
@@ -252,10 +242,10 @@ class RunnersState(LivePage, rx.State):
         self.why = queue.build({**answer, "job_id": job_id}, datetime.now(UTC).isoformat())
 
 
-def _pulses(held: Held) -> dict[str, Pulse]:
-    return {key: pulse for row in held.rows() for key, pulse in read_pulses(row).items()}
+def _pulses(held: Held) -> dict[str, views.Pulse]:
+    return {key: pulse for row in held.rows() for key, pulse in views.read_pulses(row).items()}
 
 
 def _preparing(held: Held) -> str:
-    notes = (preparing(row.get("processes") or []) for row in held.rows())
+    notes = (views.preparing(row.get("processes") or []) for row in held.rows())
     return next((note for note in notes if note), "")

@@ -7,16 +7,31 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
-from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
+from app.settings.state.teams import Person, TeamsState
 from app.settings.view.members import ROLES, MemberRow
 from app.ui.controls import act_button, choice, icon, plain_button, secret_line
-from app.ui.dialog import dialog, dialog_acts, question
+from app.ui.dialog import alert, dialog, dialog_acts, question
 from app.ui.elements import ago
-from app.ui.form.elements import labelled, problem_line
-from app.ui.panel import menu, menu_item
-from app.ui.resource import Column, moment, resource_panel
+from app.ui.form.elements import dialog_form, labelled, problem_line, text_field
+from app.ui.panel import empty, menu, menu_item, settings_panel
+from app.ui.resource import Act, Column, moment, removal, resource_panel, row_menu, strong, waiting_table
 from app.ui.view import ROLE_WORDS
+
+TEAM_COLUMNS = (
+    Column("Name", strong("name"), "n-a"),
+    Column("Members", "count", "r num n-b"),
+    Column("Created", moment("since"), "r mut num n-c"),
+    Column(
+        "Actions",
+        row_menu(
+            Act("users", "Members", TeamsState.choose),
+            Act("trash-2", "Delete", TeamsState.ask_remove, is_danger=True),
+            may=SessionState.can_admin,
+        ),
+        "r n-d",
+    ),
+)
 
 State = MembersState
 
@@ -152,3 +167,41 @@ def members() -> rx.Component:
         teams_panel(),
         dialogs=[_invite_dialog(), gone, *team_dialogs()],
     )
+
+
+def teams_panel() -> rx.Component:
+    text = "With one, several members get a role at a group or module together."
+    none = empty("users", "No teams yet", text)
+    waiting = MembersState.is_loading & (TeamsState.rows.length() == 0)
+    return settings_panel(
+        "Teams",
+        "Members that get roles at paths together. A team itself has none until it is given access.",
+        admin_button("Create team", "plus", TeamsState.add),
+        waiting_table(waiting, TeamsState.rows, "Teams", TEAM_COLUMNS, none, skeleton=1),
+    )
+
+
+def _person(person: rx.Var[Person]) -> rx.Component:
+    key, email = person["id"].to(str), person["email"].to(str)
+    box = rx.checkbox(
+        checked=TeamsState.chosen["members"].to(list[str]).contains(key),
+        on_change=lambda is_member: TeamsState.put(key, is_member),
+        aria_label=email,
+    )
+    return rx.el.label(box, email, class_name="ry-row c6 ry-check ry-breaks", key=key)
+
+
+def team_dialogs() -> list[rx.Component]:
+    names = [text_field("name", "Name", "", TeamsState.errors, "Such as sre.", required=True, max_length=63)]
+    return [
+        dialog_form(TeamsState, "Create team", "Without members and roles at first.", names, act="Create"),
+        alert(
+            rx.fragment("Members of ", TeamsState.chosen["name"]),
+            "They get each role that the team has. A tick counts at once.",
+            rx.el.div(rx.foreach(TeamsState.people, _person), class_name="ry-dialog-form ry-ticks wide"),
+            dialog_acts(act_button("Done", on_click=TeamsState.close)),
+            is_open=TeamsState.is_choosing,
+            on_escape=TeamsState.close,
+        ),
+        removal(TeamsState, "Delete", "Its members lose the roles that it has. They stay members.", "Delete team"),
+    ]

@@ -1,6 +1,6 @@
 """My own account: password and address. Entered text is passed on and never kept."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
@@ -17,8 +17,6 @@ SHORTEST_PASSWORD = 8
 
 
 class AccountState(LivePage, rx.State):
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
-
     asking: str = ""
     error: str = ""
     provider: str = ""

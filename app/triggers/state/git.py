@@ -12,19 +12,10 @@ from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.triggers.state.git_logins import GitLoginsState
-from app.triggers.view.git import (
-    POLLS,
-    PROVIDERS,
-    STEPS,
-    ConnectionView,
-    DeliveryView,
-    build_connection,
-    build_delivery,
-    check_form,
-    new_secret,
-)
+from app.triggers.view import git
+from wire.tokens import make_webhook_secret
 
-NEW: ConnectionView = build_connection({})
+NEW: git.ConnectionView = git.build_connection({})
 EVERY = "any"
 PAGE = 20
 
@@ -33,14 +24,14 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     """Two tables, a form, and the webhook whose secret is being shown."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "git_logins", "modules"})
-    EMPTY: ClassVar[ConnectionView] = NEW
+    EMPTY: ClassVar[git.ConnectionView] = NEW
     REMOVAL = Removal("disconnect_repository", "p_connection", "Disconnected {}")
 
-    rows: list[ConnectionView] = []
-    deliveries: list[DeliveryView] = []
+    rows: list[git.ConnectionView] = []
+    deliveries: list[git.DeliveryView] = []
     only: str = EVERY
     unfolded: str = ""
-    chosen: ConnectionView = NEW
+    chosen: git.ConnectionView = NEW
     provider: str = "github"
     poll: str = "300"
     replacing: str = ""
@@ -48,8 +39,8 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     shown_url: str = ""
     shown_steps: list[str] = []
 
-    set_provider = takes("provider", of=PROVIDERS)
-    set_poll = takes("poll", of=POLLS)
+    set_provider = takes("provider", of=git.PROVIDERS)
+    set_poll = takes("poll", of=git.POLLS)
     keep_secret = puts(replacing="", replacing_name="")
 
     async def _prepare(self, session: BrowserSession) -> None:
@@ -64,7 +55,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         found = await self._rpc("list_git_connections", {"p_org": store.org_id})
-        self._assign("rows", [build_connection(row) for row in found])
+        self._assign("rows", [git.build_connection(row) for row in found])
         if self.only != EVERY and self._find(self.only) is None:
             self.only, self.before = EVERY, []
         await self._read_deliveries(store.org_id)
@@ -75,7 +66,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         # One more than a page shows whether there are older ones.
         args = {"p_org": org, "p_connection": only, "p_before": self._before(), "p_limit": PAGE + 1}
         found = await self._rpc("list_git_deliveries", args)
-        self._assign("deliveries", [build_delivery(row) for row in found[:PAGE]])
+        self._assign("deliveries", [git.build_delivery(row) for row in found[:PAGE]])
         self._assign("has_older", len(found) > PAGE)
 
     @rx.event
@@ -88,7 +79,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         """Show why a delivery planned each module or did not, or fold it again."""
         self.unfolded = "" if self.unfolded == key else key
 
-    def _fill(self, chosen: ConnectionView, *, is_new: bool) -> None:
+    def _fill(self, chosen: git.ConnectionView, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.provider, self.poll = chosen["provider"], chosen["poll"]
 
@@ -100,7 +91,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
         """Connect a repository and show its webhook once, or save how often it is read."""
-        checked = check_form(form, self.provider, self.poll, is_new=self.is_new)
+        checked = git.check_form(form, self.provider, self.poll, is_new=self.is_new)
         if self._is_refused(checked):
             return None
         spec = checked.spec | await self._token(form)
@@ -114,7 +105,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         return {"token": await self._sealed(given)} if given else {}
 
     async def _connect(self, spec: dict[str, Any]) -> rx.event.EventSpec:
-        secret = new_secret(self.provider)
+        secret = make_webhook_secret(self.provider)
         spec = {**spec, "webhook_secret": await self._sealed(secret)}
         made = await self._rpc("connect_repository", {"p_org": await self._org_id(), "p_spec": spec})
         await self._again()
@@ -129,7 +120,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     def _show_webhook(self, row: dict[str, Any], secret: str) -> rx.event.EventSpec:
         self.shown_url = f"{runtime().settings.runner_url}/functions/v1/git/{row['id']}"
-        self.shown_steps = STEPS[str(row["provider"])]
+        self.shown_steps = git.STEPS[str(row["provider"])]
         return self._reveal(row["id"], secret)
 
     @rx.event
@@ -144,7 +135,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         found, self.replacing = self._find(self.replacing), ""
         if found is None:
             return None
-        secret = new_secret(found["provider"])
+        secret = make_webhook_secret(found["provider"])
         spec = {"webhook_secret": await self._sealed(secret)}
         row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
         return self._show_webhook(row, secret)

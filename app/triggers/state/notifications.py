@@ -4,23 +4,15 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import takes
+from app.frame.session import acts, takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.errors import AppError, Refused
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
-from app.triggers.view.notifications import (
-    CHANNELS,
-    EVENTS,
-    DeliveryView,
-    RuleView,
-    build_delivery,
-    build_rule,
-    check_form,
-)
+from app.triggers.view import notifications
 
-NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_attention"]}
+NEW: notifications.RuleView = {**notifications.build_rule({}), "event_keys": ["job.failed", "job.needs_attention"]}
 PAGE = 20
 # The words for the answers of assets/needs_you.js when a person turns the browser's own notifications on or off.
 BROWSER_WORDS = {
@@ -40,20 +32,21 @@ class BadAddress(AppError):
 
 class NotificationsState(Items, LogPages, rx.State):
     TOPICS: ClassVar[frozenset[str]] = frozenset({"notification_rules", "deliveries"})
-    EMPTY: ClassVar[RuleView] = NEW
+    EMPTY: ClassVar[notifications.RuleView] = NEW
     REMOVAL = Removal("remove_notification_rule", "p_rule", "Rule removed")
 
-    rows: list[RuleView] = []
-    deliveries: list[DeliveryView] = []
+    rows: list[notifications.RuleView] = []
+    deliveries: list[notifications.DeliveryView] = []
     total: int = 0
     attempts: int = 0
     status: str = "any"
-    chosen: RuleView = NEW
+    chosen: notifications.RuleView = NEW
     channel: str = "webhook"
     events: list[str] = []
     is_browser_on: bool = False
 
-    set_channel = takes("channel", of=CHANNELS)
+    set_channel = takes("channel", of=notifications.CHANNELS)
+    test = acts("test_notification_rule", "p_rule", "Test queued")
 
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
@@ -61,7 +54,7 @@ class NotificationsState(Items, LogPages, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rules = await self._rpc("list_notification_rules", {"p_org": store.org_id})
-        self._assign("rows", [build_rule(row) for row in rules])
+        self._assign("rows", [notifications.build_rule(row) for row in rules])
         if (await self._who()).can_admin:
             await self._read_log(store.org_id)
 
@@ -71,7 +64,7 @@ class NotificationsState(Items, LogPages, rx.State):
         page = await self._rpc("list_deliveries", args)
         self._assign("attempts", int(page["attempts"]))
         self._assign("total", int(page["total"]))
-        self._assign("deliveries", [build_delivery(row, self.attempts) for row in page["rows"]])
+        self._assign("deliveries", [notifications.build_delivery(row, self.attempts) for row in page["rows"]])
         self._assign("has_older", len(page["rows"]) == PAGE)
 
     @rx.event
@@ -93,18 +86,18 @@ class NotificationsState(Items, LogPages, rx.State):
         self.status, self.before = value, []
         await self._again()
 
-    def _fill(self, chosen: RuleView, *, is_new: bool) -> None:
+    def _fill(self, chosen: notifications.RuleView, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.channel, self.events = chosen["channel"], list(chosen["event_keys"])
 
     @rx.event
     def set_event(self, key: str, is_on: bool) -> None:
         chosen = {*self.events, key} if is_on else {*self.events} - {key}
-        self.events = [each for each in EVENTS if each in chosen]
+        self.events = [each for each in notifications.EVENTS if each in chosen]
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        checked = check_form(form, self.channel, self.events, is_new=self.is_new)
+        checked = notifications.check_form(form, self.channel, self.events, is_new=self.is_new)
         if self._is_refused(checked):
             return None
         try:
@@ -138,10 +131,6 @@ class NotificationsState(Items, LogPages, rx.State):
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
         args = {"p_rule": key, "p_spec": {"is_on": is_on}}
         return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
-
-    @rx.event
-    async def test(self, key: str) -> rx.event.EventSpec | None:
-        return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
 
     @rx.event
     async def again(self, key: str) -> rx.event.EventSpec | None:

@@ -1,6 +1,6 @@
 """The review page: the plans of one set, and which of them are applied."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import reflex as rx
 
@@ -15,8 +15,6 @@ from app.triggers.view.review import NOTHING, ReviewView, build, open_ids
 
 class ReviewState(LivePage, rx.State):
     """The page state of the review page, with the choices made on it."""
-
-    TOPICS: ClassVar[frozenset[str]] = frozenset()
 
     review: ReviewView = NOTHING
     chosen: list[str] = []

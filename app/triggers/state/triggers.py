@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import reflex as rx
 
 from app.frame.layout import say_in_address
-from app.frame.session import takes
+from app.frame.session import acts, takes
 from app.live.item_form import Items, Removal
 from app.live.page import LivePage
 from app.project.errors import AppError
@@ -48,6 +48,7 @@ class TriggersState(Items, rx.State):
     wrong: str = ""
 
     set_operation = takes("operation")
+    run_now = acts("run_schedule", "p_schedule", "Started")
 
     def _query(self) -> LiveQuery:
         filters = {} if self.only == "any" else {"kind": [self.only]}
@@ -167,7 +168,3 @@ class TriggersState(Items, rx.State):
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
         return await self._act("update_schedule", {"p_schedule": key, "p_spec": {"is_on": is_on}}, "")
-
-    @rx.event
-    async def run_now(self, key: str) -> rx.event.EventSpec | None:
-        return await self._act("run_schedule", {"p_schedule": key}, "Started")

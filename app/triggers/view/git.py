@@ -1,8 +1,6 @@
 """Connected repositories and their deliveries: rows, words, the form, and how a webhook is entered at a provider."""
 
-import base64
 import re
-import secrets
 from typing import TypedDict
 
 from app.ui.form import fields
@@ -203,10 +201,3 @@ def _token(text: str) -> str:
     if text.strip() and len(text.strip()) < MIN_TOKEN:
         raise fields.Wrong(f"At least {MIN_TOKEN} characters.")
     return text.strip()
-
-
-def new_secret(provider: str) -> str:
-    """Create a webhook secret; Standard Webhooks write theirs in base64 after a mark."""
-    if provider == "generic":
-        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    return secrets.token_urlsafe(32)

@@ -8,31 +8,21 @@ from app.frame.session import puts, takes
 from app.live.item_form import Items, Removal
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.variables.view.rows import (
-    KINDS,
-    NOBODY,
-    UsersView,
-    VariableView,
-    build_row,
-    build_rows,
-    build_users,
-    check_form,
-    check_sealed,
-)
+from app.variables.view import rows as views
 
 PAGE = "/dashboard/modules/variables"
-NEW: VariableView = build_row({"id": "", "name": "", "kind": "input", "value": "", "path": ""}, "")
+NEW: views.VariableView = views.build_row({"id": "", "name": "", "kind": "input", "value": "", "path": ""}, "")
 
 
 class VariablesState(Items, rx.State):
     """The variables that the next job of a path gets; those that are set at the path itself can be changed here."""
 
-    EMPTY: ClassVar[VariableView] = NEW
+    EMPTY: ClassVar[views.VariableView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"variables"})
     REMOVAL = Removal("remove_variable", "p_variable", "Variable removed")
 
-    rows: list[VariableView] = []
-    chosen: VariableView = NEW
+    rows: list[views.VariableView] = []
+    chosen: views.VariableView = NEW
     path: str = ""
     is_module: bool = False
     kind: str = "input"
@@ -42,11 +32,11 @@ class VariablesState(Items, rx.State):
     public_key: str = ""
     key_label: str = ""
     _key_id: str = ""
-    unused: list[VariableView] = []
-    users: UsersView = NOBODY
+    unused: list[views.VariableView] = []
+    users: views.UsersView = views.NOBODY
     users_of: str = ""
 
-    set_kind = takes("kind", of=KINDS)
+    set_kind = takes("kind", of=views.KINDS)
     set_enforced = takes("is_enforced", bool)
     close_users = puts(users_of="")
 
@@ -58,7 +48,7 @@ class VariablesState(Items, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rows = await self._rpc("preview_variables", {"p_org": store.org_id, "p_path": self.path})
-        self._assign("rows", build_rows(rows, self.path))
+        self._assign("rows", views.build_rows(rows, self.path))
         named = (
             Filter("org_id", "eq", store.org_id),
             Filter("path", "eq", self.path),
@@ -68,7 +58,7 @@ class VariablesState(Items, rx.State):
         self._assign("is_module", bool(found.rows))
         await self._find_key(store.org_id)
         unused = await self._rpc("list_unused_variables", {"p_org": store.org_id}) if not self.path else []
-        self._assign("unused", build_rows(unused, ""))
+        self._assign("unused", views.build_rows(unused, ""))
 
     async def _find_key(self, org_id: str) -> None:
         """Read the key that secrets are sealed to; without one there are none."""
@@ -116,11 +106,13 @@ class VariablesState(Items, rx.State):
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
-        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
+        checked = views.check_form(
+            {**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference
+        )
         if self.needs_key:
             checked.errors["value"] = "Create the key first."
         elif self.is_sealed:
-            check_sealed(checked, form, self.path, self._key_id)
+            views.check_sealed(checked, form, self.path, self._key_id)
         if self._is_refused(checked):
             return None
         args = {"p_org": await self._org_id(), "p_path": self.path, "p_variables": [checked.spec]}
@@ -139,5 +131,5 @@ class VariablesState(Items, rx.State):
         """Show which jobs get a variable, and who can start them."""
         found = self._find(key)
         if found is not None:
-            self.users = build_users(await self._rpc("list_variable_users", {"p_variable": int(key)}))
+            self.users = views.build_users(await self._rpc("list_variable_users", {"p_variable": int(key)}))
             self.users_of = found["name"]

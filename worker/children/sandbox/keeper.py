@@ -12,16 +12,8 @@ import marshal
 import os
 import sys
 
+from worker.children.sandbox import kernel
 from worker.children.sandbox.bubblewrap import in_bubblewrap
-from worker.children.sandbox.kernel import (
-    CANNOT_START,
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_PDEATHSIG,
-    execute,
-    leave_keyring,
-    prctl,
-    say,
-)
 from worker.children.sandbox.landlock import close_abstract_sockets, in_landlock
 from worker.children.sandbox.namespaces import in_namespaces
 
@@ -38,13 +30,13 @@ def main() -> NoReturn:
     os.dup2(null, 0)
     os.close(null)
     # The runner's death is one interrupt for the child, as it is without a sandbox.
-    prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGINT)
     try:
-        leave_keyring()
+        kernel.leave_keyring()
         status = WAYS[order["way"]](order)
     except OSError as error:
-        say(f"{error.filename or order['argv'][0]}: {error.strerror}")
-        sys.exit(CANNOT_START)
+        kernel.say(f"{error.filename or order['argv'][0]}: {error.strerror}")
+        sys.exit(kernel.CANNOT_START)
     end_like(status)
 
 
@@ -64,12 +56,12 @@ def as_user(order: dict[str, Any]) -> int:
     os.setgroups([])
     os.setresgid(order["user"], order["user"], order["user"])
     os.setresuid(order["user"], order["user"], order["user"])
-    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     close_abstract_sockets()
     # Changing the user has taken the wish back.
-    prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGINT)
     os.chdir(order["cwd"])
-    execute(order["argv"], order["env"])
+    kernel.execute(order["argv"], order["env"])
 
 
 WAYS = {"bubblewrap": in_bubblewrap, "namespaces": in_namespaces, "user": as_user, "landlock": in_landlock}

@@ -13,21 +13,7 @@ import os
 import stat
 import sys
 
-from worker.children.sandbox.kernel import (
-    CANNOT_START,
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_DUMPABLE,
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_PDEATHSIG,
-    ctypes,
-    drop_rights,
-    execute,
-    parent_and_inner,
-    prctl,
-    say,
-    system,
-    watch,
-)
+from worker.children.sandbox import kernel
 from worker.children.sandbox.permissions import serve
 from worker.children.sandbox.seccomp import install
 
@@ -49,7 +35,7 @@ _SOCKETS, _SIGNALS = 1, 2
 def version() -> int:
     """Return which Landlock the kernel has; 0 where it has none, or where it is switched off."""
     try:
-        return system("syscall", _SYS_CREATE, None, 0, _ASK_VERSION)
+        return kernel.system("syscall", _SYS_CREATE, None, 0, _ASK_VERSION)
     except OSError:
         return 0
 
@@ -66,7 +52,7 @@ def in_landlock(order: dict[str, Any]) -> int:
         guard(order, leader, writing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.close(writing)
-    status = watch(guardian, signals, lambda: os.kill(guardian, signal.SIGINT))
+    status = kernel.watch(guardian, signals, lambda: os.kill(guardian, signal.SIGINT))
     answer = os.read(reading, 32)
     return int(answer) if answer else status
 
@@ -75,11 +61,11 @@ def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
     """Adopt whatever is abandoned; end all of it with the child, or with the leader."""
     os.setsid()
     # Root's rights would pass some of the limits: one of them reads every process's memory. This process changes modes for the child.
-    drop_rights()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    kernel.drop_rights()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != leader:
-        os._exit(CANNOT_START)
+        os._exit(kernel.CANNOT_START)
     channel, childs_end = _socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -87,7 +73,7 @@ def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
         channel.close()
         run(order, childs_end)
     childs_end.close()
-    prctl(PR_SET_DUMPABLE, 0)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     if listener := receive(channel):
         own = [path for kind, path in order["allowed"] if kind == "rw" and not path.startswith("/dev/")]
         _thread.start_new_thread(serve, (listener, own))
@@ -118,9 +104,9 @@ def run(order: dict[str, Any], channel: _socket.socket) -> NoReturn:
         os.close(listener)
         channel.close()
     except OSError as error:
-        say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
-        os._exit(CANNOT_START)
-    execute(order["argv"], order["env"])
+        kernel.say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
+        os._exit(kernel.CANNOT_START)
+    kernel.execute(order["argv"], order["env"])
 
 
 def link_home(links: list[tuple[str, str]]) -> None:
@@ -156,7 +142,7 @@ def end_descendants() -> None:
     me = os.getpid()
     while has_child():
         for name in os.listdir("/proc"):
-            if name.isdigit() and parent_and_inner(name)[0] == me:
+            if name.isdigit() and kernel.parent_and_inner(name)[0] == me:
                 os.kill(int(name), signal.SIGKILL)
 
 
@@ -181,19 +167,21 @@ def restrict(allowed: list[tuple[str, str]]) -> None:
 def close_abstract_sockets() -> None:
     """Let go of the abstract sockets of other processes: the network's other names stay, so no namespace closes them."""
     if version() >= LEAST_VERSION:
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         apply(make_rules(0, _SOCKETS))
 
 
 def make_rules(files: int, scope: int) -> int:
     """Begin a list of what stays in reach, of these kinds of access to files and this scope."""
     wishes = b"".join(each.to_bytes(8, sys.byteorder) for each in (files, 0, scope))
-    return system("syscall", _SYS_CREATE, ctypes().create_string_buffer(wishes, len(wishes)), len(wishes), 0)
+    return kernel.system(
+        "syscall", _SYS_CREATE, kernel.ctypes().create_string_buffer(wishes, len(wishes)), len(wishes), 0
+    )
 
 
 def apply(rules: int) -> None:
     """Limit this process and all that it starts to a list."""
-    system("syscall", _SYS_RESTRICT, rules, 0)
+    kernel.system("syscall", _SYS_RESTRICT, rules, 0)
     os.close(rules)
 
 
@@ -205,5 +193,5 @@ def allow(rules: int, kind: str, path: str) -> None:
         return
     rights = _RIGHTS[kind] if stat.S_ISDIR(os.fstat(place).st_mode) else _RIGHTS[kind] & _OF_A_FILE
     rule = rights.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
-    system("syscall", _SYS_ADD, rules, _PATH_BENEATH, ctypes().create_string_buffer(rule, len(rule)), 0)
+    kernel.system("syscall", _SYS_ADD, rules, _PATH_BENEATH, kernel.ctypes().create_string_buffer(rule, len(rule)), 0)
     os.close(place)

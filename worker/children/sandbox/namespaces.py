@@ -6,19 +6,7 @@ import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 
-from worker.children.sandbox.kernel import (
-    CANNOT_START,
-    PR_SET_DUMPABLE,
-    PR_SET_PDEATHSIG,
-    ctypes,
-    drop_rights,
-    execute,
-    machine_parts,
-    prctl,
-    say,
-    system,
-    watch,
-)
+from worker.children.sandbox import kernel
 from worker.children.sandbox.landlock import close_abstract_sockets
 
 TYPE_CHECKING = False
@@ -38,7 +26,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 def in_namespaces(order: dict[str, Any]) -> int:
     """Build the sandbox from the kernel's own parts."""
     user, group = os.geteuid(), os.getegid()
-    system("unshare", _NEW_NAMESPACES)
+    kernel.system("unshare", _NEW_NAMESPACES)
     write("/proc/self/setgroups", "deny")
     write("/proc/self/uid_map", f"{user} {user} 1")
     write("/proc/self/gid_map", f"{group} {group} 1")
@@ -50,27 +38,27 @@ def in_namespaces(order: dict[str, Any]) -> int:
         os.close(reading)
         be_first(order, signals, writing)
     os.close(writing)
-    status = watch(first, signals, lambda: os.kill(first, signal.SIGINT))
+    status = kernel.watch(first, signals, lambda: os.kill(first, signal.SIGINT))
     answer = os.read(reading, 32)
     return int(answer) if answer else status
 
 
 def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn:
     """Be the first process inside: everything else in there ends with it."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         build_root(order["mounts"])
         os.chdir(order["cwd"])
-        drop_rights()
+        kernel.drop_rights()
         close_abstract_sockets()
     except OSError as error:
-        say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
-        os._exit(CANNOT_START)
+        kernel.say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
+        os._exit(kernel.CANNOT_START)
     child = os.fork()
     if child == 0:
-        execute(order["argv"], order["env"])
-    prctl(PR_SET_DUMPABLE, 0)
-    status = watch(child, signals, lambda: os.kill(child, signal.SIGINT))
+        kernel.execute(order["argv"], order["env"])
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    status = kernel.watch(child, signals, lambda: os.kill(child, signal.SIGINT))
     os.write(writing, str(status).encode())
     os._exit(0)
 
@@ -90,7 +78,7 @@ def build_root(mounts: list[tuple[str, str, str]]) -> None:
     set_read_only("/new", 0)
     os.chdir("/new")
     pivot(".", ".")
-    system("umount2", b".", _MNT_DETACH)
+    kernel.system("umount2", b".", _MNT_DETACH)
     os.chdir("/")
 
 
@@ -98,7 +86,7 @@ def build_processes(root: str) -> None:
     """Show the processes of the sandbox, and the machine's settings to read only."""
     os.mkdir(f"{root}/proc")
     mount("proc", f"{root}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    for part in machine_parts(f"{root}/proc"):
+    for part in kernel.machine_parts(f"{root}/proc"):
         mount(part, part, "", _MS_BIND)
         set_read_only(part, 0)
 
@@ -151,19 +139,19 @@ def show_device(source: str, target: str) -> None:
 def set_read_only(target: str, flags: int) -> None:
     """Take away the right to write, from everything mounted below as well where `flags` require it."""
     read_only = (_MS_RDONLY | _MS_NOSUID).to_bytes(8, sys.byteorder) + bytes(24)
-    attributes = ctypes().create_string_buffer(read_only, 32)
-    system("syscall", _SYS_MOUNT_SETATTR, -100, target.encode(), flags, attributes, 32)
+    attributes = kernel.ctypes().create_string_buffer(read_only, 32)
+    kernel.system("syscall", _SYS_MOUNT_SETATTR, -100, target.encode(), flags, attributes, 32)
 
 
 def pivot(new: str, old: str) -> None:
     """Make one folder the root, and put the old root into another."""
-    system("syscall", _SYS_PIVOT_ROOT[os.uname().machine], new.encode(), old.encode())
+    kernel.system("syscall", _SYS_PIVOT_ROOT[os.uname().machine], new.encode(), old.encode())
     os.chdir("/")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Mount something somewhere."""
-    system("mount", source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
+    kernel.system("mount", source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
 
 
 def touch(path: str) -> None:

@@ -5,7 +5,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from app.events.view import EventFilter, build, export, read
+from app.events.view import EventFilter, build
+from app.ui.choices import export_address
 
 NOW = datetime(2026, 11, 15, 12, 30, 45, tzinfo=UTC)
 RUNNER = "5b0a7a52-0000-4000-8000-000000000001"
@@ -14,7 +15,7 @@ RUNNER = "5b0a7a52-0000-4000-8000-000000000001"
 def test_a_filter_survives_the_way_through_the_address() -> None:
     chosen = EventFilter("job", "lost", "7d", RUNNER, "42", "disk full")
     query = {name: values[0] for name, values in parse_qs(chosen.address()[1:]).items()}
-    assert read(query) == chosen
+    assert EventFilter.read(query) == chosen
     assert EventFilter().address() == ""
 
 
@@ -23,14 +24,14 @@ def test_a_filter_survives_the_way_through_the_address() -> None:
     [{"kind": "cloud"}, {"event": "'; drop"}, {"span": "9y"}, {"runner": "x"}, {"job": "-1"}, {"colour": "red"}],
 )
 def test_invalid_parts_of_an_address_are_ignored(query: dict[str, str]) -> None:
-    assert read(query) == EventFilter()
+    assert EventFilter.read(query) == EventFilter()
 
 
 def test_the_chosen_filters_are_sent_to_the_database() -> None:
     assert EventFilter().arguments(NOW) == {"search": "", "filters": {"since": "2026-11-14T12:30:00+00:00"}}
     whole = EventFilter("runner", "offline", "all", RUNNER, "7", "x").arguments(NOW)
     assert whole["filters"] == {"kind": ["runner"], "event": ["offline"], "worker_id": RUNNER, "job": "7"}
-    assert "filters=%7B%22kind%22" in export(EventFilter(kind="job"), NOW)
+    assert "filters=%7B%22kind%22" in export_address(EventFilter(kind="job").arguments(NOW))
 
 
 def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:

@@ -37,6 +37,14 @@ def test_several_segments_at_once_are_none() -> None:
     assert state.source_kind == "git"
 
 
+def test_states_that_are_closed_share_no_list() -> None:
+    first, second = (RunState(_reflex_internal_init=True) for _ in range(2))
+    for state in (first, second):
+        state.close()
+    first.modules.append("platform/vpc")
+    assert second.modules == []
+
+
 @pytest.mark.parametrize("payload", [{"value": 1}, {"value": None}, {}, {"value": "a", "more": "b"}])
 def test_a_value_of_another_type_is_refused(payload: dict[str, object]) -> None:
     with pytest.raises(BadArguments):

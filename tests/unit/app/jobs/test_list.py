@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs.view.filters import JobFilter, count, read
+from app.jobs.view.filters import JobFilter, count
 from app.jobs.view.rows import build_row, span
 
 WORKER = "3f0c9a52-7d1e-4b8e-9c46-51a0e2d8b7f3"
@@ -70,11 +70,14 @@ def test_a_filter_is_in_the_query_and_in_the_address() -> None:
         "filters": {"needs": "me", "status": statuses, "type": ["APPLY"], "worker_id": WORKER},
         "sort": "newest",
     }
-    assert chosen.query() == f"?view=needs&type=APPLY&runner={WORKER}&search=%2312+a%2Fb"
-    assert read({"view": "needs", "type": "APPLY", "runner": WORKER, "search": "#12 a/b", "colour": "red"}) == chosen
+    assert chosen.address() == f"?view=needs&type=APPLY&runner={WORKER}&search=%2312+a%2Fb"
+    assert (
+        JobFilter.read({"view": "needs", "type": "APPLY", "runner": WORKER, "search": "#12 a/b", "colour": "red"})
+        == chosen
+    )
     assert JobFilter().arguments("me")["filters"] == {}
-    assert read({"changed": WORKER}).arguments("me")["filters"] == {"changed_in": WORKER}
-    assert JobFilter().query() == ""
+    assert JobFilter.read({"changed": WORKER}).arguments("me")["filters"] == {"changed_in": WORKER}
+    assert JobFilter().address() == ""
 
 
 def test_counts_of_the_segments() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs.record import waterfall
+from app.jobs.routes import waterfall
 from app.jobs.state.run import lines, to_apply
 from app.jobs.view import plan as plans
 from app.jobs.view import reviews

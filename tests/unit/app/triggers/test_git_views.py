@@ -7,6 +7,7 @@ import pytest
 
 from app.triggers.components.marks import CONNECTIONS
 from app.triggers.view import git
+from wire.tokens import make_webhook_secret
 
 MODULES = [{"path": "net/vpc"}]
 READ = {"modules": MODULES, "resolved_at": "2026-11-17T10:00:00+00:00"}
@@ -102,7 +103,7 @@ def test_a_connection_shows_whether_results_are_reported(row: dict[str, Any], wo
 
 @pytest.mark.parametrize("provider", git.PROVIDERS)
 def test_every_provider_has_steps_and_a_secret_that_a_script_can_carry(provider: str) -> None:
-    first, second = git.new_secret(provider), git.new_secret(provider)
+    first, second = make_webhook_secret(provider), make_webhook_secret(provider)
     assert first != second
     assert not {"'", "\\", "\n"} & set(first)
     assert git.STEPS[provider]

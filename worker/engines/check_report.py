@@ -80,11 +80,11 @@ def _read_sarif(document: Any, folders: tuple[str, ...]) -> Iterator[tuple[str, 
     if not document["runs"]:
         raise Unreadable("has no run of a tool.")
     for run in document["runs"]:
-        # Without the list the tool has not come to a result; an empty one says that it found nothing.
+        # Without the list the tool has not come to a result; an empty one means that it found nothing.
         if not isinstance(run.get("results"), list):
             raise Unreadable("has a run without results.")
         if any(each.get("executionSuccessful") is False for each in run.get("invocations") or []):
-            raise Unreadable("tells of a run that did not succeed.")
+            raise Unreadable("reports a run that did not succeed.")
         rules = run["tool"]["driver"].get("rules") or []
         for result in run["results"]:
             yield from _result(result, rules, folders)

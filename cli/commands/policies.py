@@ -1,4 +1,4 @@
-"""`runyard policies`: rules that plans must pass."""
+"""`runyard policies`: rules and commands that check plans."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,23 @@ from cli.errors import NotFound, Usage
 from cli.jobs.waiting import follow, worst_end
 from cli.modules.repository import git_answer
 from cli.output import say
+from wire.checks import COMMAND_FILE, command_file
 
-app = new_app("Attach rules that plans must pass, and override their checks.")
+app = new_app("Attach rules and commands that plans must pass, and override their checks.")
 Name = Annotated[str, Argument(metavar="NAME", help="The set's name.")]
+Folder = Annotated[
+    Path | None,
+    Argument(
+        metavar="[FOLDER]", help="A folder with .rego files, or with command.json and what it needs; or one file."
+    ),
+]
+Line = Annotated[
+    str | None, Option("--command", help="A command instead of rules; it reads {plan}, writes to {results}.")
+]
+Network = Annotated[bool, Option("--network", help="The command may reach the network.")]
 COLUMNS = ("path", "name", "level", "source", "bundle_sha256")
 ENDINGS = (".rego", ".json", ".yaml", ".yml")
+WORDS = {"deny": "refuses", "warn": "warns about", "unclear": "cannot judge"}
 LARGEST_BYTES = 1024 * 1024
 
 
@@ -32,11 +44,14 @@ def attach(
     here: Here,
     path: Place,
     name: Name,
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="A folder with .rego files, or one such file.")],
+    folder: Folder = None,
     level: Annotated[str, Option("--level", help="advisory, overridable or mandatory.")] = "advisory",
+    line: Line = None,
+    network: Network = False,
 ) -> None:
-    """Attach the rules of a folder to a module or group, or change the set of that name there."""
-    spec = given(name=name, level=level, files=read_files(folder), source=source_of(folder))
+    """Attach the rules of a folder, or a command, to a module or group; or change the set of that name there."""
+    files = read_set(folder, line, has_network=network)
+    spec = given(name=name, level=level, files=files, source=source_of(folder) if folder else "")
     made = here.api.call("attach_policy", org=here.org.id, path=path.strip("/"), spec=spec)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  {row['level']}")
 
@@ -44,15 +59,17 @@ def attach(
 @command(app, "test", calls=("test_policy", "policy_test"), page="Policies → Add policy set → Back-test; Job")
 def back_test(
     here: Here,
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="A folder with .rego files, or one such file.")],
+    folder: Folder = None,
     against: Annotated[str, Option("--against", help="The plans of so many days, at most 30d.")] = "30d",
     path: Annotated[str, Option("--path", help="Only plans at and below this module or group.")] = "",
     name: Annotated[str | None, Option("--name", help="The set's name; without it, the folder's.")] = None,
+    line: Line = None,
+    network: Network = False,
 ) -> None:
-    """Run rules on a runner over the plans of the last days, and show which jobs they would have refused."""
+    """Run a set on a runner over the plans of the last days, and show which jobs it would have refused."""
     spec = {
-        "name": (name or folder.resolve().stem)[:63], "files": read_files(folder), "source": source_of(folder),
-        "days": _days(against),
+        "name": (name or (folder.resolve().stem if folder else "command"))[:63], "days": _days(against),
+        "files": read_set(folder, line, has_network=network), "source": source_of(folder) if folder else "",
     }  # fmt: skip
     job = here.api.call("test_policy", org=here.org.id, path=path.strip("/"), spec=spec)
     say(f"Job {job['number']} tests the rules.")
@@ -99,11 +116,11 @@ def report_lines(found: dict[str, Any]) -> Iterator[str]:
     """Put the result of a test into lines: the counts, then each rule with what it found."""
     yield (
         f"{found['total']} plans of {found['modules']} modules: {found['passed']} would pass, {found['refused']} would be refused"
-        f" ({found['applied']} of them were applied), {found['missing']} could not be tested."
+        f" ({found['applied']} of them were applied), {found['unclear']} are unclear, {found['missing']} could not be tested."
     )
     for rule in found["rules"]:
-        word = "warns about" if rule["kind"] == "warn" else "refuses"
-        yield f"\n{rule['rule'] or 'error'} {word} {rule['plans']} plans of {rule['modules']} modules"
+        word = WORDS[rule["kind"]]
+        yield f"\n{rule['rule'] or 'The set'} {word} {rule['plans']} plans of {rule['modules']} modules"
         for item in rule["items"]:
             outcome = (item["outcome"] or "not applied").lower().replace("_", " ")
             yield f"  #{item['number']}  {item['module_path']}  {item['resource']}  {item['text']}  ({outcome})"
@@ -118,16 +135,36 @@ def _days(text: str) -> int:
     return int(found[1])
 
 
-def read_files(folder: Path) -> dict[str, str]:
-    """Read the rules and data of a folder, or one file of rules."""
+def read_set(folder: Path | None, line: str | None, *, has_network: bool = False) -> dict[str, str]:
+    """Read the files of a set: a folder, a command, or a command and the folder that it needs."""
+    if line is None:
+        if folder is None or has_network:
+            raise Usage("A set is a folder or a command.", "Name a folder, or write --command.")
+        return read_files(folder)
+    try:
+        command = command_file(line, has_network=has_network)
+    except ValueError as error:
+        raise Usage("The command has a quote without an end.", "Quote it once more.") from error
+    return {**(read_files(folder, is_for_command=True) if folder else {}), **command}
+
+
+def read_files(folder: Path, *, is_for_command: bool = False) -> dict[str, str]:
+    """Read the rules and data of a folder, or one file of rules; of a command all files that are not hidden."""
     root = folder if folder.is_dir() else folder.parent
     found = sorted(folder.rglob("*")) if folder.is_dir() else [folder]
-    names = [each for each in found if each.suffix in ENDINGS and each.is_file() and not each.is_symlink()]
-    if not any(each.suffix == ".rego" for each in names):
-        raise Usage(f"{folder} has no .rego file.", "Name a folder with rules, or one file.")
+    names = [each for each in found if each.is_file() and not each.is_symlink()]
+    if is_for_command or root / COMMAND_FILE in names:
+        names = [each for each in names if not any(part[0] == "." for part in each.relative_to(root).parts)]
+    else:
+        names = [each for each in names if each.suffix in ENDINGS]
+        if not any(each.suffix == ".rego" for each in names):
+            raise Usage(f"{folder} has no .rego file and no {COMMAND_FILE}.", "Name a folder with rules, or one file.")
     if sum(each.stat().st_size for each in names) > LARGEST_BYTES:
-        raise Usage(f"{folder} has more than 1 MiB of rules and data.", "Name the folder of one set.")
-    return {each.relative_to(root).as_posix(): each.read_text(encoding="utf-8") for each in names}
+        raise Usage(f"{folder} has more than 1 MiB in its files.", "Name the folder of one set.")
+    try:
+        return {each.relative_to(root).as_posix(): each.read_text(encoding="utf-8") for each in names}
+    except UnicodeDecodeError as error:
+        raise Usage(f"{folder} has a file that is not a text.", "A set has texts alone.") from error
 
 
 def source_of(folder: Path) -> str:

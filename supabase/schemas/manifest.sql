@@ -70,7 +70,7 @@ from (values
   (55, 'policies', 'name', 'text', true, null, 'The name of the set.'),
   (56, 'policies', 'level', 'text', false, null, 'advisory, overridable or mandatory.'),
   (57, 'policies', 'source', 'text', false, '""', 'Where the rules come from, for people.'),
-  (58, 'policies', 'files', 'object', false, null, 'Texts by the names of files, at least one of them .rego.'),
+  (58, 'policies', 'files', 'object', false, null, 'Texts by the names of files: .rego, or command.json.'),
   (59, 'repositories', 'url', 'text', true, null, 'The address of the repository.'),
   (60, 'repositories', 'provider', 'text', false, null, 'github, gitlab, gitea or generic.'),
   (61, 'repositories', 'base_url', 'text', false, 'null', 'The address of the API, where it is at another host.'),

@@ -2,6 +2,7 @@
 -- lower path never replaces or weakens one above it. The rules are a bundle, kept by its digest, and a job names the
 -- bundles of the moment it was requested; a branch that is planned has no say in them. The runner evaluates; what a
 -- verdict means is decided here: at the record, at the confirmation, and once more when a change begins.
+-- A bundle with a command.json is a command instead of rules: the runner runs it, and reads what it leaves.
 
 create table private.policy_bundles (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -47,6 +48,8 @@ create table public.policy_checks (
   bundle_sha256 text not null,
   verdict text not null check (verdict in ('passed', 'warned', 'failed', 'error')),
   messages jsonb not null default '[]',
+  cost jsonb check (jsonb_path_exists(cost, '$ ? (@.monthly_before.type() == "number"
+    && @.monthly_after.type() == "number" && @.monthly_delta.type() == "number")')),
   overridden_by uuid,
   overridden_label text,
   override_reason text check (length(override_reason) between 1 and 500),
@@ -66,19 +69,50 @@ comment on column public.policy_checks.overridden_at is 'When they did.';
 comment on column public.policy_checks.verdict is
   'passed, warned, failed, or error: the set could not be evaluated, which counts as failed.';
 comment on column public.policy_checks.messages is 'What it found, [{rule, kind, text, resource, hint}].';
+comment on column public.policy_checks.cost is
+  'What the plan costs according to its command, {monthly_before, monthly_after, monthly_delta}.';
 
 -- ## attaching
 
--- Refuses rules that are not a set of Rego and data files.
+-- Refuses a command.json that names no command.
+create function private.check_command(p_text text) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_command pg_catalog.jsonb;
+begin
+  begin
+    v_command := p_text::pg_catalog.jsonb;
+  exception
+    when invalid_text_representation or untranslatable_character then
+      v_command := null;
+  end;
+  if jsonb_path_exists(v_command, '$ ? (@.type() == "object" && @.argv.type() == "array" && @.argv[0] != ""
+    && !exists(@.argv[*] ? (@.type() != "string")) && (!exists(@.network) || @.network.type() == "boolean")
+    && !exists(@.keyvalue() ? (@.key != "argv" && @.key != "network")))') is distinct from true then
+    perform private.fail('RY422', 'command.json does not name a command.',
+      'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.');
+  end if;
+end;
+$$;
+
+-- Refuses files that are neither a set of Rego and data, nor a command and what it needs.
 create function private.check_policy_files(p_files jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
+declare
+  v_is_command boolean := jsonb_typeof(p_files) = 'object' and p_files ? 'command.json';
 begin
   if jsonb_typeof(p_files) is distinct from 'object' or octet_length(p_files::pg_catalog.text) > 1048576
     or exists (select from jsonb_each(p_files) as f where jsonb_typeof(f.value) <> 'string' or length(f.key) > 200
-      or f.key !~ '^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*\.(rego|json|ya?ml)$')
-    or not exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$' and f !~ '_test\.rego$') then
-    perform private.fail('RY422', 'A policy set is an object of file names and texts, with at least one .rego file.',
-      'Names end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.');
+      or f.key !~ '^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$'
+      or not v_is_command and f.key !~ '\.(rego|json|ya?ml)$')
+    or v_is_command = exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$'
+      and f !~ '_test\.rego$') then
+    perform private.fail('RY422',
+      'A policy set is an object of file names and texts, with at least one .rego file or a command.json.',
+      'Names of rules and data end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.');
+  end if;
+  if v_is_command then
+    perform private.check_command(p_files ->> 'command.json');
   end if;
 end;
 $$;
@@ -147,7 +181,8 @@ end;
 $$;
 comment on function private.attach_policy is
   'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or '
-  'with the rules that a job tested: {name, level, test}. Admins.';
+  'with the rules that a job tested: {name, level, test}. The files are rules, or a command.json with what it needs. '
+  'Admins.';
 
 -- A policy set that the caller may do this with.
 create function private.my_policy(p_policy uuid, p_verb text) returns public.policy_sets
@@ -289,6 +324,8 @@ language sql stable set search_path = '' as $$
       from public.memberships as b where b.org_id = p_job.org_id and b.user_id = p_job.created_by)),
     'approvals', '[]'::pg_catalog.jsonb, 'now_ns',
     floor(extract(epoch from coalesce(p_job.finished_at, now())) * 1000000)::pg_catalog.int8 * 1000)
+    || coalesce((select jsonb_build_object('cost', c.cost) from public.policy_checks as c where c.job_id = p_job.id
+      and c.attempt = p_job.attempt and c.cost is not null order by length(c.path), c.name limit 1), '{}')
   from public.organizations as o cross join (select p_job.payload #> '{options,git}' as git) as g
   left join public.modules as m on m.id = p_job.module_id
   where o.id = p_job.org_id
@@ -322,15 +359,16 @@ begin
       'Send [{"id": "…", "verdict": "passed", "messages": []}].');
   end if;
   insert into public.policy_checks as c (job_id, set_id, org_id, attempt, path, name, level, bundle_sha256, verdict,
-    messages)
-  select j.id, p.id, j.org_id, p_attempt, p.path, p.name, p.level, p.sha256, f.verdict, coalesce(f.messages, '[]')
+    messages, cost)
+  select j.id, p.id, j.org_id, p_attempt, p.path, p.name, p.level, p.sha256, f.verdict, coalesce(f.messages, '[]'),
+    f.cost
   from public.provision_jobs as j cross join lateral private.named_policies(j) as p
   join jsonb_to_recordset(p_checks) as f (id pg_catalog.uuid, verdict pg_catalog.text,
-    messages pg_catalog.jsonb) on f.id = p.id
+    messages pg_catalog.jsonb, cost pg_catalog.jsonb) on f.id = p.id
   where j.id = v_live.job_id
   on conflict (job_id, set_id) do update set attempt = excluded.attempt, verdict = excluded.verdict,
-    messages = excluded.messages, overridden_by = null, overridden_label = null, override_reason = null,
-    overridden_at = null;
+    messages = excluded.messages, cost = excluded.cost, overridden_by = null, overridden_label = null,
+    override_reason = null, overridden_at = null;
   return jsonb_build_object('problem', private.check_problem(p_job), 'is_refused', private.is_refused(p_job));
 exception
   when check_violation or not_null_violation or invalid_text_representation or cardinality_violation then

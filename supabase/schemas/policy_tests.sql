@@ -6,7 +6,7 @@
 create table private.policy_test_plans (
   job_id bigint not null references public.provision_jobs (id) on delete cascade,
   plan_id bigint not null references public.provision_jobs (id) on delete cascade,
-  verdict text check (verdict in ('passed', 'warned', 'failed', 'error', 'missing')),
+  verdict text check (verdict in ('passed', 'warned', 'failed', 'error', 'unclear', 'missing')),
   messages jsonb not null default '[]',
   primary key (job_id, plan_id)
 );
@@ -15,7 +15,8 @@ comment on table private.policy_test_plans is 'The plans of each test of policie
 comment on column private.policy_test_plans.job_id is 'The test.';
 comment on column private.policy_test_plans.plan_id is 'The job whose plan it is.';
 comment on column private.policy_test_plans.verdict is
-  'As of a check, or missing: its redacted plan is not kept. Null until it was tested.';
+  'As of a check; unclear: the redacted plan has not all that the set reads; missing: it is not kept. Null until it was '
+  'tested.';
 comment on column private.policy_test_plans.messages is 'What the rules found, as of a check.';
 
 -- ## the request
@@ -133,7 +134,7 @@ begin
     from private.policy_test_plans as t where t.job_id = p_job);
 exception
   when check_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A verdict is passed, warned, failed, error or missing.',
+    perform private.fail('RY422', 'A verdict is passed, warned, failed, error, unclear or missing.',
       'Send one of these, with the plan that it is about.');
 end;
 $$;
@@ -170,8 +171,9 @@ begin
       'total', count(*), 'done', count(t.verdict), 'modules', count(distinct t.module_path),
       'passed', count(*) filter (where t.verdict in ('passed', 'warned')),
       'warned', count(*) filter (where t.verdict = 'warned'),
-      'refused', count(*) filter (where t.verdict in ('failed', 'error')),
-      'applied', count(*) filter (where t.verdict in ('failed', 'error') and t.outcome = 'SUCCEEDED'),
+      'refused', count(*) filter (where t.verdict = 'failed'),
+      'applied', count(*) filter (where t.verdict = 'failed' and t.outcome = 'SUCCEEDED'),
+      'unclear', count(*) filter (where t.verdict in ('unclear', 'error')),
       'missing', count(*) filter (where t.verdict = 'missing'),
       'rules', (select coalesce(jsonb_agg(r order by r.kind, r.plans desc, r.rule), '[]') from rules as r))
     from tested as t);
@@ -190,5 +192,6 @@ begin
 end;
 $$;
 comment on function private.policy_test is
-  'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule '
-  'with job, module, resource, and what became of the plan; for those who see the plans. Members.';
+  'What a test of policies found so far: how many plans would have been refused, how many could not be judged, and the '
+  'newest findings of each rule with job, module, resource, and what became of the plan; for those who see the plans. '
+  'Members.';

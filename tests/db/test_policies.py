@@ -290,6 +290,20 @@ def test_set_of_a_removed_group_is_not_inherited(world: World, org: Organization
         ({"files": {"a.rego": 1}}, "A policy set is an object of file names and texts"),
         ({"files": "package main"}, "A policy set is an object of file names and texts"),
         ({"files": {"a.rego": "x" * 1_048_577}}, "A policy set is an object of file names and texts"),
+        (
+            {"files": {**RULES, "command.json": '{"argv": ["true"]}'}},
+            "with at least one .rego file or a command.json",
+        ),
+        ({"files": {"run.sh": "", "rules.rego": ""}}, "A policy set is an object of file names and texts"),
+        ({"files": {"command.json": "{"}}, "command.json does not name a command"),
+        ({"files": {"command.json": "[]"}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": []}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": "true"}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": [""]}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": ["true", 1]}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": ["true"], "network": "yes"}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": ["true"], "shell": true}'}}, "command.json does not name a command"),
+        ({"files": {"command.json": '{"argv": ["\\u0000"]}'}}, "command.json does not name a command"),
         ({"level": "soft"}, "A policy set needs a name, a level and its files"),
         ({"name": "Base!"}, "A policy set needs a name, a level and its files"),
         ({"kind": "x"}, "Unknown option"),
@@ -298,6 +312,39 @@ def test_set_of_a_removed_group_is_not_inherited(world: World, org: Organization
 def test_bad_set_is_refused(org: Organization, spec: dict[str, Any], words: str) -> None:
     with refused("RY422", words):
         attach(org, "", **{"name": "base", **spec})
+
+
+def test_command_is_a_set_with_files_of_any_kind(org: Organization, runner: Runner) -> None:
+    command = {"command.json": '{"argv": ["sh", "check.sh"], "network": true}', "check.sh": "true", "data/x.csv": "1"}
+    org.module("a/b")
+    made = attach(org, "a", "scan", "overridable", files=command)
+    assert org.owner.call("policy_files", p_policy=made["id"]) == command
+    org.enqueue("a/b")
+    (given,) = runner.call("worker_policies", **this(runner.claim_one()))["sets"]
+    assert (given["level"], given["files"]) == ("overridable", command)
+
+
+def test_cost_of_a_plan_is_kept_with_its_check_and_given_to_later_tests(
+    world: World, org: Organization, runner: Runner
+) -> None:
+    cost = {"monthly_before": 10, "monthly_after": 22.5, "monthly_delta": 12.5}
+    org.module("a/b")
+    made = attach(org, "", "cost", files={"command.json": '{"argv": ["true"]}'})
+    lower = attach(org, "a", "a-cost", files={"command.json": '{"argv": ["true"]}'})
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    assert "cost" not in runner.call("worker_policies", **this(job))["run"]
+    checks = [
+        {"id": made["id"], "verdict": "passed", "messages": [], "cost": cost},
+        {"id": lower["id"], "verdict": "passed", "messages": [], "cost": {**cost, "monthly_delta": 0}},
+    ]
+    runner.call("worker_record_checks", **this(job), p_checks=checks)
+    page = org.owner.call("job_page", p_org=org.id, p_number=job["number"])
+    assert page["checks"][0]["cost"] == cost
+    run = world.owner.one(
+        "select private.policy_input(j) -> 'cost' from public.provision_jobs as j where id = %s", job["id"]
+    )
+    assert run == cost, "the one of the higher path"
 
 
 def test_set_without_files_keeps_its_rules(org: Organization) -> None:
@@ -318,6 +365,7 @@ def test_set_without_files_keeps_its_rules(org: Organization) -> None:
         ([{"messages": 1}], "Checks are a list of at most 1 MiB"),
         ([{"id": "x", "verdict": "passed"}], "A check has the id of its set and a verdict"),
         ([{"verdict": "fine"}], "A check has the id of its set and a verdict"),
+        ([{"verdict": "passed", "cost": {"monthly_delta": 1}}], "A check has the id of its set and a verdict"),
     ],
 )
 def test_bad_report_of_checks_is_refused(org: Organization, runner: Runner, checks: Any, words: str) -> None:

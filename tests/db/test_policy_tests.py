@@ -105,6 +105,20 @@ def test_only_plans_that_somebody_could_have_applied_are_listed(org: Organizatio
     assert (found["refused"], found["applied"], found["missing"]) == (2, 1, 1)
 
 
+def test_plan_that_cannot_be_judged_has_neither_passed_nor_been_refused(org: Organization, runner: Runner) -> None:
+    for _ in range(3):
+        planned(org, runner, "a/b")
+    made = request(org)
+    first, second, third = step(runner, job := runner.claim_one())["plans"]
+    vague = [{"rule": "", "kind": "unclear", "text": "The rules read password.", "resource": "a.b", "hint": ""}]
+    unclear = {"plan": first["plan"], "verdict": "unclear", "messages": vague}
+    step(runner, job, unclear, {**fails(second), "verdict": "error"}, passes(third))
+    found = result(org.owner, made)
+    counts = {name: found[name] for name in ("total", "done", "passed", "refused", "unclear", "missing")}
+    assert counts == {"total": 3, "done": 3, "passed": 1, "refused": 0, "unclear": 2, "missing": 0}
+    assert {(rule["kind"], rule["plans"]) for rule in found["rules"]} == {("unclear", 1), ("deny", 1)}
+
+
 def test_plan_that_was_applied_is_listed_once(org: Organization, runner: Runner) -> None:
     plan = planned(org, runner, "a/b")
     planned(org, runner, "a/b", "APPLY", plan_job_id=plan["id"])

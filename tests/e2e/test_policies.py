@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Callable
 
@@ -63,6 +64,58 @@ def test_failed_check_waits_for_an_override_with_a_reason(
     expect(status(page)).to_have_attribute("data-status", "QUEUED")
 
 
+def test_command_is_attached_on_the_page_and_its_cost_is_shown_with_its_findings(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "priced/queue")
+    page = open_as(owner)
+    page.goto("/dashboard/settings/policies")
+    page.get_by_role("button", name="Add policy set").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("cost")
+    dialog.get_by_label("Group or module").fill("priced")
+    dialog.get_by_role("combobox", name="Made of").click()
+    page.get_by_role("option", name="A command").click()
+    dialog.get_by_label("Command").fill("sh -c 'price")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog).to_contain_text("A quote has no end.")
+    dialog.get_by_label("Command").fill("sh -c 'price > {results}/cost.json'")
+    dialog.get_by_role("checkbox", name="May reach the network").click()
+    dialog.get_by_role("button", name="Add").click()
+    row = page.locator("tr[data-row=cost]")
+    expect(row).to_contain_text("priced")
+
+    number = enqueue(product, owner, module, "PLAN", confirm=True)
+    job = runner.claim(number)
+    attempt = {"p_job": job["id"], "p_attempt": job["attempt"]}
+    (policy,) = runner._call("worker_policies", **attempt)["sets"]
+    command = {"argv": ["sh", "-c", "price > {results}/cost.json"], "network": True}
+    assert json.loads(policy["files"]["command.json"]) == command
+    warning = {
+        "rule": "S-1",
+        "kind": "warn",
+        "text": "open port",
+        "resource": "main.tf:3",
+        "hint": "See https://example.org",
+    }
+    cost = {"monthly_before": 10, "monthly_after": 22.5, "monthly_delta": 12.5}
+    found = {"id": policy["id"], "verdict": "warned", "messages": [warning], "cost": cost}
+    runner._call("worker_record_checks", **attempt, p_checks=[found])
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY)
+
+    page.goto(f"/dashboard/jobs/{number}")
+    check = page.get_by_test_id("check")
+    expect(check).to_contain_text("10.00 → 22.50 a month (+12.50), 1 finding")
+    check.locator("summary").click()
+    expect(check).to_contain_text(re.compile("main.tf:3.*open port.*S-1 \\(warning\\)", re.DOTALL))
+
+    page.goto("/dashboard/settings/policies")
+    row.get_by_role("button").click()
+    page.get_by_role("menuitem", name="Edit").click()
+    expect(dialog.get_by_label("Command")).to_have_value("sh -c 'price > {results}/cost.json'")
+    expect(dialog.get_by_role("checkbox", name="May reach the network")).to_be_checked()
+
+
 def test_rules_are_tested_over_earlier_plans_and_attached_from_the_result(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:
@@ -90,6 +143,7 @@ def test_rules_are_tested_over_earlier_plans_and_attached_from_the_result(
     runner._call("worker_policy_test", **attempt, p_found=[found])
     runner.finish(job, "SUCCEEDED")
     panel = page.get_by_test_id("policy-test")
+    expect(panel).to_contain_text(re.compile("Unclear.*0.*Neither passed nor refused", re.DOTALL))
     expect(panel).to_contain_text("1 of 1")
     expect(panel.get_by_test_id("tested-rule")).to_contain_text(
         re.compile("deny.*1 plan of 1 module.*a.queue", re.DOTALL)

@@ -11,7 +11,7 @@ import pytest
 
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES
-from tests.integration.worker_bench import Bench
+from tests.integration.worker_bench import Bench, Refused
 from tests.support.must import unavailable
 from worker.engines.policy import policy_input, read_verdict
 
@@ -139,6 +139,61 @@ def test_rule_without_an_end_is_ended(bench: Bench) -> None:
     job = bench.wait_job(bench.enqueue("PLAN", made))
     assert job["error"]["code"] == "policy_refused"
     assert "did not end within" in json.dumps(checks(bench, job["id"]))
+
+
+# A scanner and a price list in a few lines: they read the plan's JSON as trivy, checkov and infracost do.
+SCAN = """grep -q '"type":"terraform_data"' "$1" || exit 2
+printf '%s' '{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "scan", "rules": [{"id": "S-1",
+"helpUri": "https://example.org/S-1"}]}}, "results": [{"ruleId": "S-1", "level": "error",
+"message": {"text": "terraform_data.two is open"}}]}]}' > "$2/scan.sarif"
+exit 1
+"""
+PRICE = """package main
+deny_price contains msg if { input.run.cost.monthly_delta > 10; msg := sprintf("%v more", [input.run.cost.monthly_delta]) }
+"""
+
+
+def command(bench: Bench, module: str, level: str, *argv: str, **files: str) -> dict[str, Any]:
+    path = bench.rows("modules", id=module)[0]["path"]
+    files = {**files, "command.json": json.dumps({"argv": argv})}
+    spec = {"name": f"c-{uuid.uuid4().hex[:6]}", "level": level, "files": files}
+    made: dict[str, Any] = bench.rpc("attach_policy", p_org=bench.org, p_path=path, p_spec=spec)
+    return made
+
+
+def test_command_finds_and_prices_before_rules_read_its_cost(bench: Bench) -> None:
+    made = module(bench)
+    attach(bench, made, "advisory", PRICE)
+    scan = command(bench, made, "overridable", "sh", "scan.sh", "{plan}", "{results}", **{"scan.sh": SCAN})
+    price = 'printf \'{"monthly_before": "10.00", "monthly_after": 22.5}\' > "$RUNYARD_RESULTS/cost.json"'
+    command(bench, made, "mandatory", "sh", "-c", price)
+    job = bench.finished("PLAN", made, confirm=True)
+    found = {each["bundle_sha256"]: each for each in checks(bench, job["id"])}
+    scanned = found.pop(scan["bundle_sha256"])
+    assert (scanned["verdict"], scanned["messages"]) == ("failed", [{
+        "rule": "S-1", "kind": "deny", "text": "terraform_data.two is open", "resource": "terraform_data.two",
+        "hint": "See https://example.org/S-1",
+    }])  # fmt: skip
+    rules, priced = sorted(found.values(), key=lambda each: each["level"])
+    assert (priced["verdict"], priced["cost"]["monthly_delta"]) == ("passed", 12.5)
+    assert (rules["verdict"], rules["messages"][0]["text"]) == ("failed", "12.5 more")
+    assert "10.00 → 22.50 a month (+12.50)" in bench.log_of(job["id"])
+    apply = bench.rows("provision_jobs", plan_job_id=job["id"])[0]
+    with pytest.raises(Refused, match="waits for an override"):
+        bench.rpc("approve_job", p_job=apply["id"], p_decision="approve")
+
+
+def test_command_that_leaves_nothing_and_rules_without_a_cost_refuse_the_plan(bench: Bench) -> None:
+    made = module(bench)
+    command(bench, made, "mandatory", "no-such-scanner")
+    attach(bench, made, "advisory", PRICE)
+    job = bench.wait_job(bench.enqueue("PLAN", made))
+    assert job["error"]["code"] == "policy_refused"
+    said = {each["level"]: (each["verdict"], each["messages"][0]["text"]) for each in checks(bench, job["id"])}
+    assert said == {
+        "mandatory": ("error", "no-such-scanner cannot be started: No such file or directory."),
+        "advisory": ("error", "The rules read run.cost, and no command left the cost of this plan."),
+    }
 
 
 def test_plan_of_10_mb_is_checked_in_a_second(tmp_path: Path) -> None:

@@ -115,6 +115,26 @@ def test_rules_that_cannot_be_evaluated_end_the_test(bench: Bench) -> None:
     assert "no rule named deny" in ended["error"]["message"]
 
 
+def test_rules_that_read_a_hidden_value_are_unclear_and_a_command_is_tested_like_rules(bench: Bench) -> None:
+    bench.runner()
+    bench.finished("PLAN", bench.module(source={"files": {"main.tf": CODE % "first"}}))
+    reads = RULES + 'deny_short contains "short" if input.plan.resource_changes[_].change.after.input.password == "x"\n'
+    vague, clear = request(bench, reads), request(bench, RULES)
+    report = '{"version": "2.1.0", "runs": [{"tool": {"driver": {}}, "results": []}]}'
+    script = f"grep -q first {{plan}} && echo '{report}' > {{results}}/x.sarif"
+    scan = request(bench, "", files={"command.json": json.dumps({"argv": ["sh", "-c", script]})})
+    code = request(bench, "", files={"command.json": '{"argv": ["scan", "{code}"]}'})
+    counts = {}
+    for job in (vague, clear, scan, code):
+        assert bench.wait_job(job["id"])["status"] == "SUCCEEDED", bench.log_of(job["id"])
+        found = result_of(bench, job["id"])
+        counts[job["id"]] = (found["passed"], found["refused"], found["unclear"])
+    assert list(counts.values()) == [(0, 0, 1), (1, 0, 0), (1, 0, 0), (0, 0, 1)]
+    (rule,) = result_of(bench, vague["id"])["rules"]
+    assert (rule["kind"], rule["items"][0]["resource"]) == ("unclear", "terraform_data.one")
+    assert rule["items"][0]["text"] == "The rules read password, which is hidden in this plan."
+
+
 def test_destroy_plan_and_apply_without_a_saved_plan_are_tested(bench: Bench) -> None:
     bench.runner()
     module = bench.module(source={"files": {"main.tf": CODE % "bad"}})

@@ -64,6 +64,8 @@ class Workspace:
     on_summary: Callable[[], None] = field(default=lambda: None)
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
     is_fetching: bool = False
+    # Children reach no network.
+    is_offline: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
     # Things that a step began and the attempt ends, before it removes the directory.
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -172,8 +174,10 @@ class Workspace:
 
     def command(self, argv: list[str], pass_fds: tuple[int, ...] = ()) -> Command:
         """Return what runs a command in the module's folder, isolated with the job's own files."""
-        command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
+        work = self.work if self.work.is_absolute() else self.root
+        command = Command(tuple(argv), work, self.env, pass_fds, is_offline=self.is_offline)
         isolation = self.context.isolation
+        assert isolation or not self.is_offline
         return isolation.enclose(command, self.root, for_git=self.is_fetching) if isolation else command
 
     def _cannot_start(self, program: str, error: OSError) -> WorkerError:

@@ -33,6 +33,8 @@ class Command:
     stdin: bytes = field(default=b"", repr=False)
     is_interrupt_blocked: bool = False
     """Whether it starts with SIGINT ignored, and accepts one when it is ready."""
+    is_offline: bool = False
+    """Whether it can open no socket of a network."""
 
 
 class Child:

@@ -113,12 +113,15 @@ class Isolation:
 
     def enclose(self, command: Command, root: Path, *, for_git: bool = False) -> Command:
         """Return the command that runs another one isolated, with its job's folder."""
-        if self.way is None:
+        if self.way is None and not command.is_offline:
             return command
+        if command.is_offline and not (sys.platform.startswith("linux") and is_supported()):
+            raise OSError(errno.ENOSYS, "this machine cannot keep a program from the network", command.argv[0])
         if shutil.which(command.argv[0], path=command.env.get("PATH")) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command.argv[0])
         order = {
-            "way": self.way.value,
+            "way": self.way.value if self.way else NONE,
+            "is_offline": command.is_offline,
             "argv": command.argv,
             "cwd": str(command.cwd),
             **self._order(command, root, for_git),
@@ -139,6 +142,8 @@ class Isolation:
             end_processes(user)
 
     def _order(self, command: Command, root: Path, for_git: bool) -> dict[str, Any]:
+        if self.way is None:
+            return {"env": dict(command.env)}
         if self.way is IsolationWay.USER:
             user = user_of(root) or pick_user()
             give_folder(root, user)

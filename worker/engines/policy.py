@@ -52,11 +52,16 @@ def read_verdict(answer: bytes, files: Mapping[str, str], addresses: Iterable[st
     rules = list(_rules(tree))
     if not rules and not any(_HEAD.search(text) for name, text in files.items() if name.endswith(".rego")):
         return failed_set("The set has no rule named deny, violation or warn.", "Look for a misspelt name.")
+    return judge(((_kind(rule), rule, item) for rule, items in rules for item in items), addresses, mask)
+
+
+def judge(found: Iterable[tuple[str, str, Any]], addresses: Iterable[str], mask: Mask) -> dict[str, Any]:
+    """Return the verdict and the messages of what a set found: the kind, the rule and the item of each."""
     known = sorted(addresses, key=len, reverse=True)
-    found = sorted(((rule, item) for rule, items in rules for item in items), key=lambda each: _kind(each[0]))
-    kinds = {_kind(rule) for rule, _ in found}
+    rows = sorted(found, key=lambda each: each[0])
+    kinds = {kind for kind, *_ in rows}
     verdict = "failed" if "deny" in kinds else "warned" if kinds else "passed"
-    return {"verdict": verdict, "messages": [_message(*each, known, mask) for each in found[:MOST_MESSAGES]]}
+    return {"verdict": verdict, "messages": [_message(*each, known, mask) for each in rows[:MOST_MESSAGES]]}
 
 
 def failed_set(text: str, hint: str = "") -> dict[str, Any]:
@@ -102,7 +107,7 @@ def _kind(rule: str) -> str:
     return "warn" if rule.rpartition(".")[2].startswith("warn") else "deny"
 
 
-def _message(rule: str, item: Any, addresses: list[str], mask: Mask) -> dict[str, Any]:
+def _message(kind: str, rule: str, item: Any, addresses: list[str], mask: Mask) -> dict[str, Any]:
     more = item if isinstance(item, dict) else {"msg": item}
     details = more.get("details")
     more = {**(details if isinstance(details, dict) else {}), **more}
@@ -111,7 +116,7 @@ def _message(rule: str, item: Any, addresses: list[str], mask: Mask) -> dict[str
     named = str(more.get("resource") or more.get("address") or "")
     return {
         "rule": rule[:200],
-        "kind": _kind(rule),
+        "kind": kind,
         "text": mask(words)[:LONGEST_TEXT],
         "resource": mask(named or next((each for each in addresses if each in words), ""))[:500],
         "hint": mask(str(more.get("hint") or more.get("remediation") or ""))[:LONGEST_TEXT],

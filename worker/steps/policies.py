@@ -1,12 +1,14 @@
 """The step that checks a plan with its policy sets, before anything of it is handed in."""
 
 import asyncio
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wire.checks import COMMAND_FILE, cost_words
 from worker.attempt.workspace import Workspace
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.cache import has_its_checksum
@@ -18,28 +20,32 @@ from worker.engines.policy import (
     pure_capabilities,
     read_verdict,
 )
+from worker.engines.unclear import names_in
 from worker.enums import OPA
 from worker.errors import EngineKilled, JobFailed
 from worker.files.sealed import sealed
+from worker.steps.check_command import CheckCommand
 from worker.steps.engine import provide
 
 _EITHER = tuple(range(256))
 MISSING = "OPA is not on this runner, so its plans cannot be checked."
 HOW = "The runner's operator runs `runyard engines ensure opa`, or sets Engine.FetchCommand."
+COSTLY = "Attach a command that leaves cost.json at the same path or above."
 _KEPT = ("PATH", "HOME", "TMPDIR", COOKIE_VARIABLE)
 
 
 async def check_policies(space: Workspace) -> None:
     """Evaluate every set and record the verdicts; the server decides whether the job continues."""
     given = await space.context.server.policies(space.ref)
-    # Rules see the plan, and no variable of the job.
+    # Rules and commands see the plan, and no variable of the job.
     before, space.env = space.env, {name: value for name, value in space.env.items() if name in _KEPT}
     try:
         found = await _evaluate_all(space, given)
     finally:
         space.env = before
     for policy, check in zip(given["sets"], found, strict=True):
-        space.say(f"{policy['name']} ({policy['level']}): {check['verdict']}")
+        cost = f", {cost_words(check['cost'])}" if check.get("cost") else ""
+        space.say(f"{policy['name']} ({policy['level']}): {check['verdict']}{cost}")
         for each in check["messages"]:
             hint = f" {each['hint']}" if each["hint"] else ""
             space.say(f"  {each['rule'] or 'error'}: {each['text']}{hint}")
@@ -55,14 +61,42 @@ async def check_policies(space: Workspace) -> None:
 
 
 async def _evaluate_all(space: Workspace, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    opa = await find_opa(space)
-    if opa is None or space.shown is None:
-        problem = failed_set(MISSING, HOW) if opa is None else failed_set("The engine showed no plan to check.")
-        return [problem for _ in given["sets"]]
+    if space.shown is None:
+        return [failed_set("The engine showed no plan to check.") for _ in given["sets"]]
     resources = (space.plan_summary or {}).get("resources") or []
     addresses = [str(each["address"]) for each in resources if each.get("address")]
-    rules = [Rules(space, opa, each["files"]) for each in given["sets"]]
-    return [await each.check(space.shown, given["run"], addresses) for each in rules]
+    files = [each["files"] for each in given["sets"]]
+    opa = None if all(map(is_command, files)) else await find_opa(space)
+    run, found = given["run"], {}
+    # Commands first, and of these the ones at higher paths: rules read the cost that the first of them left.
+    for place in sorted(range(len(files)), key=lambda place: not is_command(files[place])):
+        found[place] = await _evaluate(space, opa, files[place], run, addresses)
+        if cost := found[place].get("cost"):
+            run = {"cost": cost, **run}
+    return [found[place] for place in range(len(files))]
+
+
+async def _evaluate(
+    space: Workspace, opa: list[str] | None, files: Mapping[str, str], run: Mapping[str, Any], addresses: list[str]
+) -> dict[str, Any]:
+    assert space.shown is not None
+    if is_command(files):
+        return await CheckCommand(space, files).check(space.shown, run, addresses)
+    if opa is None:
+        return failed_set(MISSING, HOW)
+    if needs_cost(files, run):
+        return failed_set("The rules read run.cost, and no command left the cost of this plan.", COSTLY)
+    return await Rules(space, opa, files).check(space.shown, run, addresses)
+
+
+def is_command(files: Mapping[str, str]) -> bool:
+    """Whether a set is a command, not rules."""
+    return COMMAND_FILE in files
+
+
+def needs_cost(files: Mapping[str, str], run: Mapping[str, Any]) -> bool:
+    """Whether rules read a cost that nobody has left: they would take the plan for free."""
+    return "cost" not in run and any("run.cost" in text for text in files.values())
 
 
 async def find_opa(space: Workspace) -> list[str] | None:
@@ -93,6 +127,17 @@ class Rules:
             target = self._folder / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             space.write(target, text.encode())
+
+    async def names(self) -> frozenset[str]:
+        """Return the keys that the rules read, and the other texts in them; rules that OPA cannot parse have none."""
+        found: set[str] = set()
+        for name in (each for each in self._files if each.endswith(".rego")):
+            argv = [self._opa[0], "parse", "--format=json", str(self._folder / name)]
+            try:
+                found |= set(names_in(json.loads(await self._space.capture(argv))))
+            except (JobFailed, ValueError):
+                return frozenset()
+        return frozenset(found)
 
     async def check(self, plan: bytes, run: Mapping[str, Any], addresses: Iterable[str]) -> dict[str, Any]:
         """Evaluate the rules for a plan; they may name these resources."""

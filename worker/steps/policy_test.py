@@ -7,13 +7,16 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from worker.attempt.workspace import Workspace
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.redacted_plan import REDACTED_ARTIFACT, redacted_plan
+from worker.engines.unclear import unclear, unclear_reads
 from worker.errors import JobFailed
-from worker.steps.policies import HOW, MISSING, Rules, find_opa
+from worker.steps.check_command import CheckCommand
+from worker.steps.policies import HOW, MISSING, Rules, find_opa, is_command, needs_cost
 
 # Rules that cannot be evaluated for so many plans in a row will not be for the others.
 MOST_ERRORS = 3
@@ -34,15 +37,12 @@ async def run_policy_test(space: Workspace) -> None:
     """Test plan after plan; the server keeps each verdict, and names those that are left."""
     temporary = space.context.isolation.temporary(space.root) if space.context.isolation else space.root / "tmp"
     space.env = {"PATH": os.defpath, "TMPDIR": str(temporary), COOKIE_VARIABLE: space.cookie}
-    opa = await find_opa(space)
-    if opa is None:
-        raise JobFailed(MISSING, code="engine_missing", hint=HOW)
     work = await _next(space, [])
-    rules, errors = Rules(space, opa, work["files"]), 0
+    tested, errors = await _prepare(space, work["files"]), 0
     while work["plans"]:
         found = []
         for each in work["plans"]:
-            verdict = await _test(rules, each)
+            verdict = await tested.check(each)
             found.append({"plan": each["plan"], **verdict, "messages": _few(verdict["messages"])})
             errors = errors + 1 if verdict["verdict"] == "error" else 0
             if errors == MOST_ERRORS:
@@ -69,7 +69,41 @@ def _few(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-async def _test(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
-    plan = gzip.decompress(base64.b64decode(given["body_base64"]))
-    changes = json.loads(plan).get("resource_changes") or []
-    return await rules.check(plan, given["run"], [str(each.get("address") or "") for each in changes])
+async def _prepare(space: Workspace, files: Mapping[str, str]) -> "_Tested":
+    if is_command(files):
+        return _Tested(files, CheckCommand(space, files), frozenset())
+    opa = await find_opa(space)
+    if opa is None:
+        raise JobFailed(MISSING, code="engine_missing", hint=HOW)
+    rules = Rules(space, opa, files)
+    return _Tested(files, rules, await rules.names())
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """A set, and the keys that it reads: a plan that lacks one of them has not passed."""
+
+    files: Mapping[str, str]
+    set: Rules | CheckCommand
+    names: frozenset[str]
+
+    async def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        body = gzip.decompress(base64.b64decode(given["body_base64"]))
+        plan = json.loads(body)
+        lacking = self._lacking(plan, given["run"])
+        if isinstance(self.set, CheckCommand) and lacking:
+            return {"verdict": "unclear", "messages": lacking}
+        changes = plan.get("resource_changes") or []
+        found = await self.set.check(body, given["run"], [str(each.get("address") or "") for each in changes])
+        if found["verdict"] in ("passed", "warned") and lacking:
+            return {"verdict": "unclear", "messages": [*found["messages"], *lacking]}
+        return found
+
+    def _lacking(self, plan: dict[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if isinstance(self.set, CheckCommand):
+            return (
+                [unclear("The command reads the module's code, which a test has not.")] if self.set.reads_code else []
+            )
+        free = needs_cost(self.files, run)
+        costs = [unclear("The rules read run.cost, and no command left the cost of this plan.")] if free else []
+        return [*costs, *unclear_reads(plan, self.names)]

@@ -69,6 +69,7 @@ def policy_test_panel() -> rx.Component:
         _fact("Plans tested", Test.done, Test.of_modules),
         _fact("Would pass", Test.passed),
         _fact("Would be refused", Test.refused, Test.applied),
+        _fact("Unclear", Test.unclear, "Neither passed nor refused"),
         _fact("Redacted plan not kept", Test.missing),
         class_name="ry-facts",
     )

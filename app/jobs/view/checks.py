@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.ui.view import Row, count
+from wire.checks import cost_words
 
 LEVELS = {"advisory": "Advisory", "overridable": "Overridable", "mandatory": "Mandatory"}
 _ICONS = {"passed": "circle-check", "warned": "triangle-alert", "failed": "circle-x", "error": "circle-x"}
@@ -42,7 +43,7 @@ def build(row: Row) -> Check:
         icon=_ICONS[row["verdict"]] if not by else "circle-check",
         level=LEVELS[row["level"]],
         place=str(row["path"]) or "the organisation",
-        words="Cannot be evaluated" if row["verdict"] == "error" else count(len(found), "finding") if found else "",
+        words=_words(row, len(found)),
         can_override=is_bad and row["level"] == "overridable" and not by,
         overridden=f"Overridden by {by}: “{row.get('override_reason')}”" if by else "",
         found=found,
@@ -63,5 +64,14 @@ def missing(checks: list[Check]) -> str:
     return f"Override {count(waiting, 'check')} first." if waiting else ""
 
 
+def _words(row: Row, found: int) -> str:
+    if row["verdict"] == "error":
+        return "Cannot be evaluated"
+    parts = [cost_words(row["cost"])] if row.get("cost") else []
+    return ", ".join([*parts, *([count(found, "finding")] if found else [])])
+
+
 def _found(row: Row) -> Found:
-    return Found(*(str(row.get(key) or "") for key in ("rule", "text", "resource", "hint")))
+    rule, text, resource, hint = (str(row.get(key) or "") for key in ("rule", "text", "resource", "hint"))
+    is_warning = row.get("kind") == "warn" and not rule.rpartition(".")[2].startswith("warn")
+    return Found(f"{rule} (warning)" if is_warning else rule, text, resource, hint)

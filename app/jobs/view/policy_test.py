@@ -7,6 +7,7 @@ from typing import Any
 from app.ui.view import STATUS_WORDS, count
 
 Row = Mapping[str, Any]
+_UNCLEAR = "Unclear: the redacted plan has not all that the rules read"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class PolicyTest:
     passed: int = 0
     refused: int = 0
     applied: str = ""
+    unclear: int = 0
     missing: int = 0
     is_done: bool = False
     rules: tuple[Rule, ...] = ()
@@ -63,6 +65,7 @@ def build(answer: Row | None) -> PolicyTest:
         passed=int(answer["passed"]),
         refused=int(answer["refused"]),
         applied=f"{answer['applied']} of them were applied" if answer["applied"] else "",
+        unclear=int(answer["unclear"]),
         missing=int(answer["missing"]),
         is_done=answer["status"] == "SUCCEEDED",
         rules=tuple(map(_rule, answer["rules"])),
@@ -72,8 +75,8 @@ def build(answer: Row | None) -> PolicyTest:
 def _rule(row: Row) -> Rule:
     more = int(row["plans"]) - len({each["number"] for each in row["items"]})
     return Rule(
-        name=str(row["rule"] or "The set cannot be evaluated"),
-        is_warning=row["kind"] == "warn",
+        name=str(row["rule"] or (_UNCLEAR if row["kind"] == "unclear" else "The set cannot be evaluated")),
+        is_warning=row["kind"] != "deny",
         words=f"{count(int(row['plans']), 'plan')} of {count(int(row['modules']), 'module')}",
         more=f"{count(more, 'more plan')}" if more > 0 else "",
         found=tuple(map(_finding, row["items"])),

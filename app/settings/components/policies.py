@@ -6,8 +6,8 @@ from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.jobs.view.checks import LEVELS
 from app.settings.components.settings_page import settings_page
-from app.settings.state.policies import TEST, PoliciesState
-from app.ui.form.elements import Fields, form_dialog
+from app.settings.state.policies import COMMAND, FOLDER, RULES, TEST, PoliciesState
+from app.ui.form.elements import Fields, check_field, form_dialog
 from app.ui.panel import empty
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
@@ -35,13 +35,18 @@ COLUMNS = (
 def _fields() -> list[rx.Component]:
     fields, is_old = Fields(State), ~State.is_new
     effect = rx.match(State.level, *EFFECTS.items(), "")
+    command = rx.fragment(
+        fields.area("command", "Command", "Reads {plan}, {run} or {code}; leaves SARIF or cost.json in {results}."),
+        check_field("May reach the network", name="has_network", default_checked=State.chosen["has_network"].to(bool)),
+    )
     rules = fields.area("text", "Rules", "Rego, named as for conftest: deny, violation, warn, exception.", rows="12")
-    folder = rx.el.p("Its rules come from a folder: change them there, and attach it again.", class_name="mut")
+    folder = rx.el.p("It comes from a folder: change the files there, and attach it again.", class_name="mut")
     return [
         fields.text("name", "Name", "Lower-case letters, digits and hyphens.", disabled=is_old),
         fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
         fields.choice("level", "Level", {**LEVELS, TEST: "Back-test first"}, effect),
-        rx.cond(State.is_folder, folder, rules),
+        rx.cond(State.kind != FOLDER, fields.choice("kind", "Made of", {RULES: "Rules in Rego", COMMAND: "A command"})),
+        rx.match(State.kind, (FOLDER, folder), (COMMAND, command), rules),
     ]
 
 

@@ -16,6 +16,7 @@ from worker.children.sandbox import kernel
 from worker.children.sandbox.bubblewrap import in_bubblewrap
 from worker.children.sandbox.landlock import close_abstract_sockets, in_landlock
 from worker.children.sandbox.namespaces import in_namespaces
+from worker.children.sandbox.seccomp import close_network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def main() -> NoReturn:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGINT)
     try:
         kernel.leave_keyring()
+        if order["is_offline"]:
+            close_network()
         status = WAYS[order["way"]](order)
     except OSError as error:
         kernel.say(f"{error.filename or order['argv'][0]}: {error.strerror}")
@@ -64,4 +67,16 @@ def as_user(order: dict[str, Any]) -> int:
     kernel.execute(order["argv"], order["env"])
 
 
-WAYS = {"bubblewrap": in_bubblewrap, "namespaces": in_namespaces, "user": as_user, "landlock": in_landlock}
+def unshut(order: dict[str, Any]) -> int:
+    """Become the program where nothing isolates jobs."""
+    os.chdir(order["cwd"])
+    kernel.execute(order["argv"], order["env"])
+
+
+WAYS = {
+    "none": unshut,
+    "bubblewrap": in_bubblewrap,
+    "namespaces": in_namespaces,
+    "user": as_user,
+    "landlock": in_landlock,
+}

@@ -2,7 +2,7 @@
 
 Refused: limits, priorities and processors of other processes (they would end or slow down the runner), watches on files (they show the
 names of other jobs' files), extended attributes, which contain access lists, and shared memory, queues and keys of a user. io_uring is
-refused because its calls pass no filter.
+refused because its calls pass no filter. A child that is to reach no network gets a filter of its own before, in every kind of sandbox.
 `chmod` and `chown` are needed on a job's own files: the filter passes them to the guardian, which carries them out there and nowhere else.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 
-from worker.children.sandbox.kernel import ctypes, system
+from worker.children.sandbox.kernel import PR_SET_NO_NEW_PRIVS, ctypes, prctl, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _CALLS = {
         "fanotify_init": 262, "seccomp": 277,
     },
 }  # fmt: skip
+_SOCKET, _AF_UNIX = {"x86_64": 41, "aarch64": 198}, 1
 # The same numbers on every architecture.
 _COMMON_CALLS = {"io_uring_setup": 425, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 PASSED_ON = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat")
@@ -83,23 +84,47 @@ def install() -> int:
 
     A caller waits deaf to all signals but a deadly one: Go interrupts its threads so often that a call would never end.
     """
-    steps = program(os.uname().machine)
+    return _load(program(os.uname().machine), _NEW_LISTENER | _WAIT_KILLABLE)
+
+
+def close_network() -> None:
+    """Let this process and all that it starts open no socket but one of this machine, for good."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _load(offline_program(os.uname().machine), 0)
+
+
+def _load(steps: bytes, flags: int) -> int:
     code = ctypes().create_string_buffer(steps, len(steps))
     address = ctypes().addressof(code)
     header = (len(steps) // 8).to_bytes(8, "little") + address.to_bytes(8, "little")
-    flags = _NEW_LISTENER | _WAIT_KILLABLE
     return system("syscall", calls()["seccomp"], _SET_FILTER, flags, ctypes().create_string_buffer(header, 16))
 
 
-def program(machine: str) -> bytes:
-    """The filter in the kernel's own code."""
-    numbers = calls(machine)
+def offline_program(machine: str) -> bytes:
+    """The filter that leaves no network, in the kernel's own code."""
     steps = [
+        *_beginning(machine),
+        _step(_IF_EQUAL, calls(machine)["io_uring_setup"], 0, 1), _refuse(errno.ENOSYS),
+        _step(_IF_EQUAL, _SOCKET[machine], 0, 3), _step(_LOAD, _FIRST_ARGUMENT), *_answer_unless(_AF_UNIX, errno.EACCES),
+        _step(_RETURN, _ALLOW),
+    ]  # fmt: skip
+    return b"".join(steps)
+
+
+def _beginning(machine: str) -> list[bytes]:
+    """Refuse the calls of another architecture, and load the number of this one's."""
+    return [
         _step(_LOAD, _ARCHITECTURE),
         *_answer_unless(_ARCHITECTURES[machine], errno.ENOSYS),
         _step(_LOAD, _NUMBER),
         *([_step(_IF_AT_LEAST, _X32, 0, 1), _refuse(errno.ENOSYS)] if machine == "x86_64" else []),
     ]
+
+
+def program(machine: str) -> bytes:
+    """The filter in the kernel's own code."""
+    numbers = calls(machine)
+    steps = _beginning(machine)
     for name in (each for each in PASSED_ON if each in numbers):
         steps += [_step(_IF_EQUAL, numbers[name], 0, 1), _step(_RETURN, _PASS_ON)]
     for name, number in _REFUSED.items():

@@ -37,6 +37,21 @@ def test_finding_has_rule_resource_and_what_to_do() -> None:
     assert (found.rule, found.text, found.resource, found.hint) == ("deny", "no cost tag", "a.b", "Add it.")
 
 
+def test_cost_is_shown_beside_the_findings() -> None:
+    cost = {"monthly_before": 1000, "monthly_after": 1012.5, "monthly_delta": 12.5}
+    assert build(row("passed", cost=cost)).words == "1,000.00 → 1,012.50 a month (+12.50)"
+    assert build(row("failed", cost=cost)).words == "1,000.00 → 1,012.50 a month (+12.50), 1 finding"
+    assert build(row("error", cost=None)).words == "Cannot be evaluated"
+
+
+def test_finding_of_a_lower_level_is_called_a_warning() -> None:
+    names = [
+        build(row("warned", messages=[{**FOUND, "rule": rule, "kind": "warn"}])).found[0].rule
+        for rule in ("AVD-1", "main.warn_x", "warn")
+    ]
+    assert names == ["AVD-1 (warning)", "main.warn_x", "warn"]
+
+
 def test_overridden_check_shows_by_whom_and_why() -> None:
     check = build(row("failed", overridden_label="ann@example.com", override_reason="known"))
     assert check.overridden == "Overridden by ann@example.com: “known”"

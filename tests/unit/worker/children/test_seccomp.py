@@ -2,6 +2,7 @@
 
 import errno
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -11,10 +12,12 @@ MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, PASS_ON = 0x7FFF0000, 0x7FC00000
 
 
-def verdict(machine: str, number: int, architecture: int, *arguments: int) -> int:
+def verdict(
+    machine: str, number: int, architecture: int, *arguments: int, program: Callable[[str], bytes] = seccomp.program
+) -> int:
     """Run the program on one call, with the three kinds of steps that it has."""
     data = struct.pack("<IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
-    steps = list(struct.iter_unpack("<HBBI", seccomp.program(machine)))
+    steps = list(struct.iter_unpack("<HBBI", program(machine)))
     at, accumulator = 0, 0
     while True:
         code, if_true, if_false, value = steps[at]
@@ -75,6 +78,19 @@ def test_every_other_call_is_allowed_and_other_architectures_have_none(machine: 
     assert {verdict(machine, number, MACHINES[machine]) for number in range(500) if number not in named} == {ALLOW}
     # As i386 does: the same number means another call there.
     assert {verdict(machine, number, 0x40000003) for number in range(500)} == {refusal(errno.ENOSYS)}
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 41), ("aarch64", 198)])
+def test_child_without_a_network_opens_only_sockets_of_its_machine(machine: str, number: int) -> None:
+    def offline(call: int, *arguments: int, architecture: int = MACHINES[machine]) -> int:
+        return verdict(machine, call, architecture, *arguments, program=seccomp.offline_program)
+
+    # AF_UNIX; IPv4, IPv6, netlink, packets and VSOCK.
+    assert offline(number, 1) == ALLOW
+    assert {offline(number, family) for family in (2, 10, 16, 17, 40)} == {refusal(errno.EACCES)}
+    assert offline(seccomp.calls(machine)["io_uring_setup"]) == refusal(errno.ENOSYS)
+    assert {offline(each) for each in range(600) if each not in (number, 425)} == {ALLOW}
+    assert offline(number, 1, architecture=0x40000003) == refusal(errno.ENOSYS)
 
 
 def test_x32_numbers_do_not_pass() -> None:

@@ -23,7 +23,7 @@ def list_schedules(
 ) -> None:
     """List the schedules: when each is next due, and how its last run went."""
     rows = here.api.call("list_schedules", org=here.org.id, path=path)
-    here.printer.rows([row | {"last_result": _last(row)} for row in rows], COLUMNS, "No schedules.")
+    here.printer.rows([row | {"last_result": last_result(row)} for row in rows], COLUMNS, "No schedules.")
 
 
 @command(app, "preview", calls=("preview_schedule",), page=f"{PAGE} → Create schedule")
@@ -99,7 +99,8 @@ def _operation(text: str) -> str:
     return text.upper()
 
 
-def _last(row: dict[str, Any]) -> str:
+def last_result(row: dict[str, Any]) -> str:
+    """Return why a schedule is off or did nothing, else the result of its last run."""
     run, note = row.get("last_run"), row.get("reason") or row.get("last_note") or ""
     if note or not run:
         return str(note)

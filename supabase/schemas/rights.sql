@@ -180,17 +180,20 @@ create policy "Admins read the audit log" on public.audit_events
 create policy "Members see their organisation's own roles" on public.roles
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
--- Whether a member or a service account may do this at a path: by their role in the organisation, or by a binding.
+-- Whether a member may do this at a path: by the role of the membership, or by a binding.
 create function private.may(p_verb text, p_org uuid, p_path text, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
-  select exists (
-    select from (
-      select m.role from public.memberships as m where m.org_id = p_org and m.user_id = p_user
-      union all
-      select a.role from public.service_accounts as a where a.org_id = p_org and a.id = p_user
-        and a.removed_at is null and not a.is_disabled) as s
-    where s.role <= private.least_role(p_verb)
-      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user)))
+  select exists (select from public.memberships as m where m.org_id = p_org and m.user_id = p_user
+    and (m.role <= private.least_role(p_verb)
+      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user))))
+$$;
+
+-- The same for a service account.
+create function private.account_may(p_verb text, p_org uuid, p_path text, p_account uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.service_accounts as a where a.org_id = p_org and a.id = p_account
+    and a.removed_at is null and not a.is_disabled and (a.role <= private.least_role(p_verb)
+      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_account))))
 $$;
 
 -- Whether a member may do this somewhere in the organisation.

@@ -417,7 +417,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_lost pg_catalog.text := (select v.verb from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
     where p_schedule.created_by is not null
-      and not private.may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by) limit 1);
+      and not private.may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by)
+      and not private.account_may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by) limit 1);
   v_reason pg_catalog.text;
 begin
   if v_lost is null then return true; end if;

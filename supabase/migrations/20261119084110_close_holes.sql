@@ -16,6 +16,17 @@ ALTER TABLE "private"."git_accounts" ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE "private"."set_members" ADD COLUMN "fingerprint" text;
 
+CREATE OR REPLACE FUNCTION private.account_may(p_verb text, p_org uuid, p_path text, p_account uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  select exists (select from public.service_accounts as a where a.org_id = p_org and a.id = p_account
+    and a.removed_at is null and not a.is_disabled and (a.role <= private.least_role(p_verb)
+      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_account))))
+$function$;
+
 CREATE OR REPLACE FUNCTION private.change_makers(p_job public.provision_jobs)
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -136,7 +147,8 @@ AS $function$
 declare
   v_lost pg_catalog.text := (select v.verb from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
     where p_schedule.created_by is not null
-      and not private.may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by) limit 1);
+      and not private.may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by)
+      and not private.account_may(v.verb, p_schedule.org_id, p_schedule.path, p_schedule.created_by) limit 1);
   v_reason pg_catalog.text;
 begin
   if v_lost is null then return true; end if;
@@ -155,22 +167,6 @@ begin
     p_schedule.type || ' ' || p_schedule.path, jsonb_build_object('reason', v_reason));
   return false;
 end;
-$function$;
-
-CREATE OR REPLACE FUNCTION private.may(p_verb text, p_org uuid, p_path text, p_user uuid)
- RETURNS boolean
- LANGUAGE sql
- STABLE
- SET search_path TO ''
-AS $function$
-  select exists (
-    select from (
-      select m.role from public.memberships as m where m.org_id = p_org and m.user_id = p_user
-      union all
-      select a.role from public.service_accounts as a where a.org_id = p_org and a.id = p_user
-        and a.removed_at is null and not a.is_disabled) as s
-    where s.role <= private.least_role(p_verb)
-      or exists (select from private.bindings_for(p_verb, p_org, p_path, p_user)))
 $function$;
 
 CREATE OR REPLACE FUNCTION private.names_of_members(p_org uuid, p_host text)
@@ -432,6 +428,10 @@ COMMENT ON FUNCTION "public"."approve_job"(bigint, text, text, text) IS 'Approve
 COMMENT ON TABLE "private"."git_accounts" IS 'Which login had which account at a git host, as signed events told.';
 
 COMMENT ON TABLE "private"."plan_digests" IS 'A digest of each plan of a commit or pull request: of what it changes and of the content that it was made from. Values are part of it, so nobody reads it.';
+
+REVOKE ALL ON FUNCTION "private"."account_may"(text, uuid, text, uuid) FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION "private"."account_may"(text, uuid, text, uuid) TO "postgres";
 
 REVOKE ALL ON FUNCTION "private"."is_fired"(public.schedules) FROM PUBLIC;
 

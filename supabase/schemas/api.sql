@@ -36,7 +36,7 @@ grant execute on function public.apply_pull_request to authenticated;
 
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text, p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);\nend\n';
-comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. Operators.';
+comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
 grant execute on function public.approve_job to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text) returns jsonb
@@ -51,7 +51,7 @@ grant execute on function public.attach_identity to authenticated;
 
 create function public.attach_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.attach_policy(p_org, p_path, p_spec);\nend\n';
-comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or with the rules that a job tested: {name, level, test}. Admins.';
+comment on function public.attach_policy is 'Attaches a policy set to a module or group, or changes the one of that name there: {name, level, files, source}, or with the rules that a job tested: {name, level, test}. The files are rules, or a command.json with what it needs. Admins.';
 grant execute on function public.attach_policy to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -591,7 +591,7 @@ grant execute on function public.policy_files to authenticated;
 
 create function public.policy_test(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as e'\nbegin\n  return private.policy_test(p_job);\nend\n';
-comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, and the newest findings of each rule with job, module, resource, and what became of the plan; for those who see the plans. Members.';
+comment on function public.policy_test is 'What a test of policies found so far: how many plans would have been refused, how many could not be judged, and the newest findings of each rule with job, module, resource, and what became of the plan; for those who see the plans. Members.';
 grant execute on function public.policy_test to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb

@@ -419,8 +419,8 @@ $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
   'in the order, the bound inputs that changed since its last apply, and its last apply, destroy or drift check; the '
-  'dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, or '
-  'without these bindings. Members.';
+  'dependencies between them; and proposals: modules whose code reads outputs of another one without depending on it, '
+  'or without these bindings. Members.';
 
 -- ## values
 

@@ -11,10 +11,10 @@ from app.events import routes as event_routes
 from app.figures import page as figures
 from app.figures import routes as figure_routes
 from app.frame import not_found
+from app.frame.layout import Route
 from app.frame.palette.state import PaletteState
 from app.frame.releases.dialog import release_notes
 from app.frame.releases.state import ReleaseNotesState
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
 from app.http.api import build_api
@@ -44,7 +44,7 @@ from app.sign_in import routes as sign_in_routes
 from app.triggers import change_page
 from app.triggers import page as reviews
 from app.triggers import routes as git_routes
-from app.ui.link import INSIDE, ROUTE
+from app.ui.controls import INSIDE, ROUTE
 from app.variables import page as variables
 
 # The routes that the browser uses without the websocket.

@@ -4,12 +4,13 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psycopg
 from playwright.async_api import Page
 
 from app.runners.state.runners import RunnersState
@@ -20,6 +21,24 @@ from tests.support.browser import open_page
 from tests.support.stack import start_stack
 
 SESSIONS = (1, 50, 500)
+# Guests who see a group each, and how many tabs each of them has.
+GUESTS, TABS = 20, 10
+GUEST = (
+    "delete from organizations where id = %(own)s",
+    "insert into groups (org_id, path) values (%(org)s, %(path)s)",
+    (
+        "insert into worker_assignments (org_id, worker_id, path)"
+        " select org_id, id, %(path)s from workers where org_id = %(org)s and name = 'runner-0000'"
+    ),
+    (
+        "insert into memberships (org_id, user_id, email, role)"
+        " select %(org)s, id, email, 'guest' from auth.users where email = %(email)s"
+    ),
+    (
+        "insert into role_bindings (org_id, path, role, user_id)"
+        " select org_id, %(path)s, 'viewer', user_id from memberships where org_id = %(org)s and email = %(email)s"
+    ),
+)
 CHANGES = 30
 AT_ONCE = 20
 SETTLE_SECONDS = 5
@@ -92,11 +111,28 @@ def frame_size(frame: bytes) -> int:
     return head + (int.from_bytes(frame[2:head]) if head > 2 else length)
 
 
-async def open_tabs(product: Product, cookie: str, count: int) -> list[Listener]:
-    """So many tabs that look at the runners, and listen; a few at a time, or five hundred would take minutes to open."""
+def guests(product: Product, person: Person) -> list[str]:
+    """The cookies of people who each see one group, and the first runner, which serves all of these groups."""
+    return [guest(product, person, f"team-{number}") for number in range(1, GUESTS + 1)]
+
+
+def guest(product: Product, person: Person, path: str) -> str:
+    """The cookie of somebody who sees this group of the organisation, and belongs to no other."""
+    somebody = product.person("guest")
+    with psycopg.connect(product.stack.db_url) as connection:
+        for statement in GUEST:
+            connection.execute(
+                statement.encode(),
+                {"org": person.org_id, "own": somebody.org_id, "email": somebody.email, "path": path},
+            )
+    return product.cookie(somebody)
+
+
+async def open_tabs(product: Product, cookies: Sequence[str]) -> list[Listener]:
+    """Open a tab for each cookie that looks at the runners, and listens; a few at a time, or five hundred would take minutes."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one() -> Listener:
+    async def one(cookie: str) -> Listener:
         async with gate:
             tab = await open_tab(product, cookie)
             await tab.send(LOAD, path="/dashboard/runners")
@@ -105,7 +141,7 @@ async def open_tabs(product: Product, cookie: str, count: int) -> list[Listener]
             # At once: the first tab would be given up by the server before the last is open.
             return Listener(tab)
 
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*map(one, cookies))
 
 
 @dataclass
@@ -126,10 +162,10 @@ class Shown:
 
 
 async def shown(
-    product: Product, person: Person, page: Page, push: Push, others: int, first: int, pause_seconds: float
+    product: Product, person: Person, page: Page, push: Push, others: Sequence[str], first: int, pause_seconds: float
 ) -> Shown:
-    """Commit changes while so many other tabs are open."""
-    tabs = await open_tabs(product, product.cookie(person), others)
+    """Commit changes while other tabs are open, one for each cookie."""
+    tabs = await open_tabs(product, others)
     await asyncio.sleep(SETTLE_SECONDS)
     committed = {}
     dashboard = family(product.stack.part_pid("dashboard"))
@@ -154,11 +190,18 @@ async def shown(
     )
 
 
-async def measure_at(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
-    """Measure the delay until changes are shown beside so many other tabs."""
+async def measure_at(product: Product, person: Person, page: Page, others: Sequence[str], first: int) -> dict[str, Any]:
+    """Measure the delay until changes are shown beside these other tabs."""
     found = await shown(product, person, page, push, others, first, pause_seconds=0.6)
     tabs = sorted(delay for delays in found.arrivals.values() for delay in delays)
-    return {"sessions": others + 1, **found.figures(), "tabs_p95_ms": p95(tabs), "memory_mib": found.memory_mib}
+    sights = len(set(others)) or 1
+    return {
+        "sessions": len(others) + 1,
+        "sights": sights,
+        **found.figures(),
+        "tabs_p95_ms": p95(tabs),
+        "memory_mib": found.memory_mib,
+    }
 
 
 def p95(delays: list[float]) -> int:
@@ -191,16 +234,21 @@ async def measure(product: Product, outcome: Outcome) -> None:
     async with open_page(product.url) as page:
         await page.goto("/login")
         await page.fill("#email", person.email)
+        await page.press("#email", "Enter")
         await page.fill("#password", person.password)
-        await page.click("button[type=submit]")
+        await page.press("#password", "Enter")
         await page.wait_for_selector("tr[data-row]")
         paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
         weight = await page.evaluate(TRANSFERRED)
         outcome.parts |= {"first_paint_ms": round(paint or 0), "page_kib": round(weight / 1024)}
         await page.evaluate(WATCH)
+        cookie = product.cookie(person)
         for at, count in enumerate(SESSIONS):
             with outcome.part(f"{count} sessions"):
-                rounds.append(await measure_at(product, person, page, count - 1, at * CHANGES))
+                rounds.append(await measure_at(product, person, page, [cookie] * (count - 1), at * CHANGES))
+        with outcome.part(f"{GUESTS} guests"):
+            others = guests(product, person) * TABS
+            rounds.append(await measure_at(product, person, page, others, len(SESSIONS) * CHANGES))
     with outcome.part("bytes of a changed row"):
         outcome.parts["bytes_per_changed_row"] = await bytes_per_change(product, person)
 
@@ -208,13 +256,13 @@ async def measure(product: Product, outcome: Outcome) -> None:
 def show(result: dict[str, Any]) -> None:
     """Print the table."""
     print(
-        f"{'sessions':>10}{'seen':>8}{'reached':>9}{'p50 ms':>10}{'p95 ms':>10}{'tabs p95':>10}{'CPU ms':>8}{'MiB':>8}"
+        f"{'sessions':>10}{'sights':>8}{'seen':>8}{'reached':>9}{'p50 ms':>10}{'p95 ms':>10}{'tabs p95':>10}{'CPU ms':>8}{'MiB':>8}"
     )
     for row in result.get("rounds", ()):
         figures = (
             f"{row['p50_ms']:>10}{row['p95_ms']:>10}{row['tabs_p95_ms']:>10}{row['cpu_ms']:>8}{row['memory_mib']:>8}"
         )
-        print(f"{row['sessions']:>10}{row['seen']:>8}{row['reached']:>9}{figures}")
+        print(f"{row['sessions']:>10}{row['sights']:>8}{row['seen']:>8}{row['reached']:>9}{figures}")
     print(f"\nbytes for one changed row of {RUNNERS}: {result.get('bytes_per_changed_row', '–')}")
     print(f"first paint {result.get('first_paint_ms', '–')} ms, page {result.get('page_kib', '–')} KiB over the wire")
 

@@ -151,6 +151,7 @@ class Walk:
         self._page.context.clear_cookies()
         self._page.goto("/login")
         self._fill(self._page.get_by_label("Email"), self._email)
+        self._press("Enter")
         self._fill(self._page.get_by_label("Password"), PASSWORD)
         self._press("Enter")
         _see(self._page.get_by_role("link", name="first", exact=True))

@@ -12,7 +12,7 @@ import typer
 from worker import credential
 from worker.children.hardening import wipe_environment
 from worker.children.init_process import step_aside_if_first
-from worker.exit_codes import EXPLANATIONS, ExitCode
+from worker.errors import EXPLANATIONS, ExitCode
 from worker.light import light_imports
 from worker.program import find_program
 from worker.settings import Problem, Settings, SettingsError, forget_secrets, load_settings

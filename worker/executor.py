@@ -10,22 +10,20 @@ from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.attempt.context import JobContext
-from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.attempt.isolating import settle_isolation
-from worker.attempt.lease import Lease
 from worker.attempt.saved_attempt import attempt_folder
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock, backoff
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fatal, Retryable, WorkerError
-from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
+from worker.errors import ExitCode, Fatal, Retryable, WorkerError
+from worker.logs.redactor import KnownSecrets
 from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger
-from worker.session.credential_requests import ask
+from worker.session.credentials import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal

@@ -23,11 +23,10 @@ from worker.dispatch.base import Dispatcher
 from worker.engines.cache import HOW_TO_GET_ONE
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
-from worker.errors import Fatal, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal, WorkerError
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.loops.build import Loops, Parts, WakeUps, build_loops
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus

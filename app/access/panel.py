@@ -7,12 +7,9 @@ import reflex as rx
 from app.access.state import AccessState
 from app.access.view import ICONS, AccessRow
 from app.frame.session import may
-from app.ui.button import act_button, small_button
-from app.ui.choice import offered
+from app.ui.controls import act_button, icon, offered, page_link, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, field
-from app.ui.icons import icon
-from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Act, Column, removal, row_menu, rows_table
 

@@ -6,6 +6,7 @@ from typing import Any
 import reflex as rx
 
 from app.access.view import AccessRow, RoleChoice, build_roles, build_rows, build_subjects
+from app.frame.session import puts
 from app.live.item_form import OpenForm
 from app.project.models import Filter, Query
 
@@ -25,6 +26,8 @@ class AccessState(OpenForm, rx.State):
     removing_name: str = ""
     _members: dict[str, str] = {}
     _subjects: dict[str, list[str]] = {}
+
+    keep = puts(removing="")
 
     async def _open(self, path: str) -> None:
         """Read the path that the page shows now; no dialog about another one stays open."""
@@ -75,10 +78,6 @@ class AccessState(OpenForm, rx.State):
         found = next((row for row in self.get_value("rows") if row["id"] == key and row["is_here"]), None)
         if found is not None:
             self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        self.removing = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:

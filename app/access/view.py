@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
-from app.ui.reader import Row
-from app.ui.words import ROLE_WORDS
+from app.ui.view import ROLE_WORDS, Row
 
 # The members of a large organisation are under Settings; a page shows those with most rights.
 MOST_MEMBERS = 30

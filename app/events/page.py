@@ -6,15 +6,10 @@ import reflex as rx
 
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
-from app.frame.layout import FIGURES, head, page, place_tabs
-from app.frame.route import Route
-from app.ui.button import plain_button, small_button
-from app.ui.choice import choice, dropdown, segments
+from app.frame.layout import FIGURES, Route, head, page, place_tabs
+from app.ui.controls import choice, dropdown, icon, page_link, plain_button, segments, small_button
 from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.feedback import empty, skeleton_rows
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import or_problem
+from app.ui.panel import empty, or_problem, skeleton_rows
 from app.ui.table import cell, heads, search_box, show_all, table, turns
 
 HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))

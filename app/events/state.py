@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import reflex as rx
 
 from app.events.view import EventFilter, EventRow, build, export, read
-from app.frame.route import say_in_address
+from app.frame.layout import say_in_address
 from app.live.page import LivePage
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession

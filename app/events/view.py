@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.words import PHASE_WORDS
 from app.runners.view.events import RUNNER_EVENTS, say_reason
-from app.ui.reader import Row
-from app.ui.words import capitalised
+from app.ui.view import Row, capitalised
 
 KINDS = {"any": "All", "runner": "Runners", "job": "Jobs"}
 SPANS = {"1h": ("Last hour", 1), "24h": ("Last 24 h", 24), "7d": ("Last 7 d", 168), "all": ("Any time", 0)}

@@ -5,14 +5,10 @@ import reflex as rx
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
 from app.figures.view.figures import RANGES
-from app.frame.layout import FIGURES, head, page, place_tabs
-from app.frame.route import Route
-from app.ui.button import link_button
-from app.ui.choice import segments
+from app.frame.layout import FIGURES, Route, head, page, place_tabs
+from app.ui.controls import icon, link_button, segments
 from app.ui.elements import DOWNLOAD
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.panel import or_problem
+from app.ui.panel import empty, or_problem
 
 WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
 

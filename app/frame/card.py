@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.button import act_button
+from app.ui.controls import act_button
 
 LINES = (724, 752, 780, 808, 836, 864)
 SWITCHES = (

@@ -7,10 +7,9 @@ Two lines can break: the browser's to the dashboard, which only the browser know
 import reflex as rx
 
 from app.frame.session import NO_LINK, SessionState
-from app.ui.button import quiet_button
+from app.ui.controls import icon, quiet_button
 from app.ui.elements import clock_seconds
-from app.ui.feedback import RETRY
-from app.ui.icons import icon
+from app.ui.panel import RETRY
 
 KEPT = "Applies continue on their runners, and their state is kept there."
 

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.ui.button import plain_button
+from app.ui.controls import plain_button
 
 KEYS = (
     ("/", "Search"),

@@ -1,6 +1,8 @@
-"""The frame of every page behind the sign-in: sidebar, top bar, connection mark, page."""
+"""A page and its frame behind the sign-in: route, sidebar, top bar, connection mark."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import reflex as rx
@@ -10,9 +12,7 @@ from app.frame.keyboard import keyboard_help
 from app.frame.palette.dialog import palette, palette_button
 from app.frame.session import SessionState
 from app.frame.sidebar import bottom_tabs, sidebar, small_menu
-from app.ui.button import act_button, plain_button
-from app.ui.icons import icon
-from app.ui.link import at, page_link
+from app.ui.controls import act_button, at, icon, page_link, plain_button
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
@@ -136,3 +136,28 @@ def path_tabs(path: rx.Var[str], names: Sequence[str], active: Any) -> rx.Compon
     own = {"Overview": "/dashboard/modules?path=", "Variables": "/dashboard/modules/variables?path="}
     tabs = [(name, own.get(name, f"/dashboard/modules?tab={name.lower()}&path=") + path) for name in names]
     return place_tabs("Parts of the page", tabs, active)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A page: its address, its title, the function that builds it, and the events that load it."""
+
+    path: str
+    title: str
+    build: Callable[[], rx.Component]
+    on_load: Any = None
+
+
+def say_in_address(path: str, query: str, *, is_step: bool = False) -> rx.event.EventSpec:
+    """Put what was chosen on a page into its address; anyone who has gone on to another page meanwhile keeps that one's.
+
+    A step is one that the browser's Back undoes.
+    """
+    here = f"location.pathname.replace(/\\/$/, '') === runyard.at({json.dumps(path)})"
+    query = json.dumps(query)
+    if not is_step:
+        return rx.call_script(f"{here} && history.replaceState(null, '', location.pathname + {query})")
+    # The router does not know of such a step, so that it loads nothing when the browser goes back.
+    back = f"addEventListener('popstate', () => {here} && location.reload())"
+    step = f"history.pushState(null, '', location.pathname + {query})"
+    return rx.call_script(f"{here} && location.search !== {query} && ({step}, {back})")

@@ -5,10 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.card import card
-from app.frame.layout import head, page
-from app.frame.route import Route
+from app.frame.layout import Route, head, page
 from app.frame.session import SessionState
-from app.ui.button import act_button, link_button
+from app.ui.controls import act_button, link_button
 
 TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
 

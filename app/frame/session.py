@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -15,8 +16,8 @@ from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.ui.link import organisation_in, within
-from app.ui.words import count_needed, initials
+from app.ui.controls import organisation_in, within
+from app.ui.view import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
@@ -64,6 +65,16 @@ def takes(name: str, kind: Any = str, *, of: Any = None, most: int = 200) -> Any
 
     take.__annotations__ = {"value": kind, "return": None}
     return take
+
+
+def puts(**values: Any) -> Any:
+    """A handler that assigns these values, such as those of a dialog that is closed."""
+
+    def put(self: Any) -> None:
+        for name, value in values.items():
+            setattr(self, name, copy(value))
+
+    return put
 
 
 class Sparing(rx.State, mixin=True):

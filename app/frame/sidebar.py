@@ -4,8 +4,7 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import OrgItem, SessionState
-from app.ui.icons import icon
-from app.ui.link import at, page_link
+from app.ui.controls import at, icon, page_link
 
 ENTRIES = (
     ("runners", "Runners", "server", "/dashboard/runners"),

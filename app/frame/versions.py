@@ -6,7 +6,7 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from app.project.store import OrgStore
-from app.ui.reader import Row
+from app.ui.view import Row
 
 
 # A fleet of a thousand has a handful of versions, and all of them are compared with every change.

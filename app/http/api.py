@@ -8,7 +8,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from app.http import metrics
+from app.http.api_routes import HEADERS
+from app.project.errors import Unreachable
 from app.project.runtime import Runtime
 
 
@@ -35,8 +36,27 @@ async def home(request: Request) -> Response:
 def build_api(runtime: Runtime, features: Iterable[Callable[[Runtime], list[BaseRoute]]]) -> Starlette:
     """Build the routes that are tried before Reflex's own."""
     routes = [route for build_routes in features for route in build_routes(runtime)]
-    routes += metrics.build_routes(runtime)
-    routes += [Route("/clock", clock(runtime)), Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
+    routes += [
+        Route("/clock", clock(runtime)),
+        Route("/metrics", metrics(runtime), methods=["GET"]),
+        Route("/healthz", alive),
+        Route("/", home),
+        Route("/dashboard", home),
+    ]
     # check_dir is off: the site may be built after the dashboard started.
     docs = StaticFiles(directory=runtime.settings.docs_directory, html=True, check_dir=False)
     return Starlette(routes=[*routes, Mount("/docs", docs)])
+
+
+def metrics(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
+    """Return the installation's figures for a monitoring system: the project's own function answers, with the caller's credential."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            found = await runtime.authorized.client.metrics(request.headers.get("authorization", ""))
+        except Unreachable as error:
+            return JSONResponse({"message": error.message}, status_code=503, headers=HEADERS)
+        kept = {"content-type": found.headers.get("content-type", "text/plain"), **HEADERS}
+        return Response(found.content, status_code=found.status_code, headers=kept)
+
+    return answer

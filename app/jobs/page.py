@@ -4,23 +4,18 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import JOBS, head, new_button, page, place_tabs
-from app.frame.route import Route
+from app.frame.layout import JOBS, Route, head, new_button, page, place_tabs
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
 from app.jobs.state.run import RunState
 from app.jobs.view.rows import JobRow
-from app.ui.button import plain_button, small_button
-from app.ui.choice import choice
+from app.ui.controls import choice, icon, page_link, plain_button, small_button
 from app.ui.elements import DOWNLOAD, clock_time, since
-from app.ui.feedback import empty, skeleton_rows
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import or_problem
+from app.ui.panel import empty, or_problem, skeleton_rows
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, page_foot, search_box, show_all
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.view import STATUS_WORDS, TYPE_WORDS
 
 HEADS = (
     ("Job", "c-xl"),

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, puts
 from app.live.page import LivePage
 from app.project.models import BrowserSession
-from app.ui.form.spec import Checked
+from app.ui.form.fields import Checked
 
 
 class Listed(AppState, mixin=True):
@@ -80,6 +80,8 @@ class Removing(Listed, mixin=True):
     removing: str = ""
     removing_name: str = ""
 
+    keep = puts(removing="", removing_name="")
+
     async def _removal_arguments(self, found: Any) -> dict[str, Any]:
         return {self.REMOVAL.argument: found["id"]}
 
@@ -88,10 +90,6 @@ class Removing(Listed, mixin=True):
         found = self._find(key)
         if found is not None:
             self.removing, self.removing_name = key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        self.removing = self.removing_name = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:

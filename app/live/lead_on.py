@@ -4,11 +4,10 @@ from urllib.parse import urlencode, urlunsplit
 
 import reflex as rx
 
-from app.frame.layout import page
-from app.frame.route import Route
+from app.frame.layout import Route, page
 from app.live.page import LivePage
-from app.ui.feedback import failed
-from app.ui.link import within
+from app.ui.controls import within
+from app.ui.panel import failed
 
 # Pages that have moved.
 MOVED = {

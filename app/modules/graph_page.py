@@ -2,17 +2,14 @@
 
 import reflex as rx
 
-from app.frame.layout import head, page
-from app.frame.route import Route
+from app.frame.layout import Route, head, page
 from app.modules.state.graph import GraphState
 from app.modules.view.graph import EdgeView, NodeView, StepView
 from app.triggers.components.work import set_panels, work_buttons
 from app.triggers.state.work import WorkState
 from app.ui.badges import job_badge, status_mark
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.link import at, page_link
-from app.ui.panel import or_problem, titled_panel
+from app.ui.controls import at, icon, page_link
+from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table, unmarked
 
 State = GraphState

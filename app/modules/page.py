@@ -3,9 +3,8 @@
 import reflex as rx
 
 from app.access.panel import access_dialogs
-from app.frame.layout import new_button, page
+from app.frame.layout import Route, new_button, page
 from app.frame.not_found import TEXT
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.state.run import RunState
@@ -21,10 +20,8 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import StateChangeState
 from app.triggers.state.work import WorkState
-from app.ui.button import link_button
-from app.ui.feedback import empty
-from app.ui.link import page_link
-from app.ui.panel import or_problem
+from app.ui.controls import link_button, page_link
+from app.ui.panel import empty, or_problem
 
 
 def _nothing() -> rx.Component:

@@ -4,18 +4,13 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import head, page
-from app.frame.route import Route
+from app.frame.layout import Route, head, page
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
-from app.ui.button import act_button, link_button, plain_button
-from app.ui.choice import segments
-from app.ui.feedback import notice
+from app.ui.controls import act_button, icon, link_button, number_link, page_link, plain_button, segments
 from app.ui.form.elements import exact_input
-from app.ui.icons import icon
-from app.ui.link import number_link, page_link
-from app.ui.panel import or_problem
+from app.ui.panel import notice, or_problem
 from app.ui.table import cell, heads, table
 
 State = MoveInState

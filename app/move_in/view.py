@@ -3,8 +3,7 @@
 from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local file", "pg": "PostgreSQL",
             "cloud": "HCP workspace", "remote": "HCP workspace"}  # fmt: skip

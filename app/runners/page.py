@@ -4,17 +4,17 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import RUNNERS, head, new_button, page, place_tabs
+from app.frame.layout import RUNNERS, Route, head, new_button, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
+from app.runners.components.cloud_form import cloud_footer, cloud_tab
 from app.runners.components.edit import edit_dialog
 from app.runners.components.filters import chips
 from app.runners.components.first_steps import first_steps
 from app.runners.components.rollout import abort_question, rollout_panel
-from app.runners.components.sheet import add_runner_sheet
+from app.runners.components.self_form import self_footer, self_tab
 from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
 from app.runners.state.actions import RunnerActionState
@@ -22,9 +22,9 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
-from app.ui.button import plain_button, quiet_button, small_button
+from app.ui.controls import act_button, icon, plain_button, quiet_button, small_button
+from app.ui.dialog import alert, cancel, dialog_acts, sheet
 from app.ui.elements import doc_link
-from app.ui.icons import icon
 from app.ui.table import search_box
 
 # While nobody has counted them yet, the page has the look that it has most of the time.
@@ -168,6 +168,39 @@ def runners() -> rx.Component:
             rx.cond(SessionState.can_operate, bulk_question()),
         ],
     )
+
+
+def _tabs() -> rx.Component:
+    return rx.tabs.root(
+        rx.tabs.list(
+            rx.tabs.trigger("Cloud-hosted", value="cloud"),
+            rx.tabs.trigger("Self-hosted", value="self"),
+            style={"padding": "0 4px"},
+        ),
+        rx.tabs.content(cloud_tab(), value="cloud", class_name="ry-sb"),
+        rx.tabs.content(self_tab(), value="self", class_name="ry-sb"),
+        value=AddRunnerState.tab,
+        on_change=AddRunnerState.set_tab,
+        class_name="ry-sheet-tabs",
+    )
+
+
+def _asking() -> rx.Component:
+    back = act_button("Back to the token", on_click=AddRunnerState.keep_open)
+    return alert(
+        "Close without copying the token?",
+        "It is not shown again. Without it the runner has to be registered again, or its token rotated.",
+        dialog_acts(back, cancel(AddRunnerState.close_anyway, "Close anyway")),
+        is_open=AddRunnerState.is_asking,
+        on_escape=AddRunnerState.keep_open,
+    )
+
+
+def add_runner_sheet() -> rx.Component:
+    """The add-runner sheet; it never closes automatically, since it shows a token once."""
+    foot = rx.cond(AddRunnerState.tab == "cloud", cloud_footer(), self_footer())
+    about = "A runner takes jobs for the modules you assign to it."
+    return rx.fragment(sheet(AddRunnerState, AddRunnerState.is_open, "Add runner", about, _tabs(), foot), _asking())
 
 
 ROUTES = (

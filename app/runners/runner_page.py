@@ -2,9 +2,8 @@
 
 import reflex as rx
 
-from app.frame.layout import page
+from app.frame.layout import Route, page
 from app.frame.not_found import absent
-from app.frame.route import Route
 from app.frame.session import SessionState
 from app.runners.components.detail import events, facts, instances, jobs, runner_log, strip
 from app.runners.components.edit import edit_dialog
@@ -16,10 +15,8 @@ from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
 from app.ui.badges import runner_badge
-from app.ui.button import icon_button, plain_button
-from app.ui.choice import dropdown
-from app.ui.feedback import failed
-from app.ui.icons import icon
+from app.ui.controls import dropdown, icon, icon_button, plain_button
+from app.ui.panel import failed
 
 State = RunnerState
 

@@ -2,14 +2,13 @@
 
 import reflex as rx
 
-from app.frame.layout import RUNNERS, head, page, place_tabs
+from app.frame.layout import RUNNERS, Route, head, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
-from app.frame.route import Route
 from app.triggers.components.updates import updates_panel
 from app.triggers.state.updates import UpdatesState
 from app.triggers.view.releases import ReleaseRow
-from app.ui.button import quiet_button
-from app.ui.feedback import empty
+from app.ui.controls import quiet_button
+from app.ui.panel import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked
 
 

@@ -1,6 +1,8 @@
 """The settings: one page per entry."""
 
-from app.frame.route import Route
+import reflex as rx
+
+from app.frame.layout import Route
 from app.settings.components.account import account
 from app.settings.components.audit import audit
 from app.settings.components.cloud_identities import identities
@@ -10,9 +12,8 @@ from app.settings.components.organisation import organisation
 from app.settings.components.policies import policies
 from app.settings.components.roles import roles
 from app.settings.components.service_accounts import accounts
-from app.settings.components.settings_page import HOME
+from app.settings.components.settings_page import HOME, settings_page
 from app.settings.components.sign_in import sign_in
-from app.settings.components.triggers import git, notifications
 from app.settings.state.account import AccountState
 from app.settings.state.audit import AuditState
 from app.settings.state.cloud_identities import IdentitiesState
@@ -23,8 +24,23 @@ from app.settings.state.policies import PoliciesState
 from app.settings.state.roles import RolesState
 from app.settings.state.service_accounts import AccountsState
 from app.settings.state.sign_in import SignInState
+from app.triggers.components.git import connections_panel, git_dialogs
+from app.triggers.components.git_deliveries import deliveries_panel
+from app.triggers.components.git_logins import login_dialogs, logins_panel
+from app.triggers.components.notifications import notification_dialogs, notification_panels
 from app.triggers.state.git import GitState
 from app.triggers.state.notifications import NotificationsState
+
+
+def git() -> rx.Component:
+    return settings_page(
+        "git", connections_panel(), deliveries_panel(), logins_panel(), dialogs=[*git_dialogs(), *login_dialogs()]
+    )
+
+
+def notifications() -> rx.Component:
+    return settings_page("notifications", *notification_panels(), dialogs=notification_dialogs())
+
 
 ROUTES = (
     Route("/dashboard/account", "Account", account, AccountState.load),

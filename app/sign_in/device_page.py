@@ -3,11 +3,10 @@
 import reflex as rx
 
 from app.frame.card import card, submit
-from app.frame.route import Route
+from app.frame.layout import Route
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.sign_in.device_state import DeviceState
-from app.ui.button import act_button, plain_button
-from app.ui.choice import choice
+from app.ui.controls import act_button, choice, plain_button
 from app.ui.form.elements import labelled
 
 State = DeviceState

@@ -8,11 +8,10 @@ import reflex as rx
 
 from app.frame.card import card, line_below
 from app.frame.card import submit as submit_button
-from app.frame.route import Route
-from app.ui.button import act_button
+from app.frame.layout import Route
+from app.ui.controls import act_button, icon
 from app.ui.elements import LinkNoteElement
-from app.ui.feedback import problem_line
-from app.ui.icons import icon
+from app.ui.panel import problem_line
 
 
 def _field(

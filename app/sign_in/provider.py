@@ -16,7 +16,6 @@ from app.project.client import AuthSession
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
-from app.sign_in.addresses import browser_address
 
 # What a browser that left for a provider brings back; its half-finished sign-in.
 LEFT, HALF = "runyard_left", "runyard_half"
@@ -155,3 +154,11 @@ async def second(runtime: Runtime, request: Request, fields: dict[str, str]) -> 
     set_sid(done, session.sid, is_secure=runtime.settings.is_cookie_secure)
     done.delete_cookie(HALF, path="/auth")
     return done
+
+
+def browser_address(request: Request, header: str) -> str:
+    """Return the address of the connected client, or with a proxy in front of us the one in the header that the operator named."""
+    if header:
+        # The browser may have invented everything before the last comma.
+        return request.headers.get(header, "").rpartition(",")[2].strip()
+    return request.client.host if request.client else ""

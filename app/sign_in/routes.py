@@ -17,7 +17,7 @@ from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
 from app.sign_in import provider
-from app.sign_in.addresses import browser_address
+from app.sign_in.provider import browser_address
 
 MAX_BODY = 16 * 1024
 MAX_FIELD = 1024

@@ -3,9 +3,9 @@
 import reflex as rx
 
 from app.frame.card import card, line_below, submit
-from app.frame.route import Route
+from app.frame.layout import Route
 from app.sign_in.state import WelcomeState
-from app.ui.link import page_link
+from app.ui.controls import page_link
 
 
 def welcome() -> rx.Component:

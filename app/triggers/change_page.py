@@ -4,17 +4,14 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.layout import head, page
-from app.frame.route import Route
+from app.frame.layout import Route, head, page
 from app.frame.session import SessionState
 from app.triggers.components.marks import result_mark
 from app.triggers.state.change import ChangeState
 from app.triggers.view.change import ChangedModule, ChangeEvent
+from app.ui.controls import icon, number_link, page_link
 from app.ui.elements import clock_seconds, since
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.link import number_link, page_link
-from app.ui.panel import or_problem, titled_panel
+from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table
 
 State = ChangeState

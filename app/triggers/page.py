@@ -2,8 +2,7 @@
 
 import reflex as rx
 
-from app.frame.layout import JOBS, head, page, place_tabs
-from app.frame.route import Route
+from app.frame.layout import JOBS, Route, head, page, place_tabs
 from app.frame.session import SessionState
 from app.jobs.components.table import plan_counts
 from app.triggers.components.schedules import schedule_dialogs
@@ -12,9 +11,8 @@ from app.triggers.state.review import ReviewState
 from app.triggers.state.triggers import TriggersState
 from app.triggers.view.review import ReviewRow, StepView
 from app.ui.badges import job_badge
-from app.ui.button import act_button
+from app.ui.controls import act_button, page_link
 from app.ui.dialog import question
-from app.ui.link import page_link
 from app.ui.panel import or_problem, titled_panel
 
 State = ReviewState

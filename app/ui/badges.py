@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.ui.icons import icon
+from app.ui.controls import icon
 
 
 def _badge(status: rx.Var[str] | str, mark: rx.Component, color: str, **props: object) -> rx.Component:

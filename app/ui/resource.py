@@ -11,8 +11,7 @@ import reflex as rx
 
 from app.ui.dialog import question
 from app.ui.elements import ago
-from app.ui.feedback import skeleton_rows
-from app.ui.panel import menu, menu_item, or_problem, settings_panel
+from app.ui.panel import menu, menu_item, or_problem, settings_panel, skeleton_rows
 from app.ui.table import cell, heads, table
 
 Cell = Callable[[Any], Any]

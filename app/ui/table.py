@@ -5,8 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.button import plain_button, quiet_button, small_button
-from app.ui.icons import icon
+from app.ui.controls import icon, plain_button, quiet_button, small_button
 
 Hold = Callable[[bool], rx.event.EventType[()]]
 

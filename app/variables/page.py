@@ -2,8 +2,7 @@
 
 import reflex as rx
 
-from app.frame.layout import OF_GROUP, OF_MODULE, head, page, path_tabs
-from app.frame.route import Route
+from app.frame.layout import OF_GROUP, OF_MODULE, Route, head, page, path_tabs
 from app.variables.components.variables import unused_panel, variable_dialogs, variables_panel
 from app.variables.state.variables import PAGE, VariablesState
 

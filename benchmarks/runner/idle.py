@@ -19,7 +19,7 @@ from worker.api.replies import HeartbeatReply
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.clock import SystemClock
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus

@@ -10,8 +10,7 @@ from pydantic import Field
 from cli.client.organization import Row
 from cli.command import Here
 from cli.errors import Refused, Usage
-from cli.jobs.follow import ENDS, log_days, shown
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import ENDS, call_keyed, log_days, shown
 
 # A model reads all of an answer: longer ones are cut, with a note at their end.
 LONGEST = 20_000

@@ -6,9 +6,13 @@ from typing import Any
 
 from cli.client.api import AGAIN, Api, is_passing, refusal, said_by
 from cli.client.http import Connection, Reply
-from cli.client.personal import exchange, is_personal
 from cli.client.two_steps import Ask, complete, is_half, nobody_to_ask
 from cli.errors import CommandError, NoAnswer, SignedOut
+from wire.tokens import LENGTH, PERSONAL
+
+PERSONAL_VARIABLE = "RUNYARD_TOKEN"
+PERSONAL_GRANT = "urn:runyard:grant-type:personal-token"
+PERSONAL_HINT = "Make a new one: on the dashboard under Account, or with `runyard personal-tokens create`."
 
 # Renewed a little early: a token must not expire between here and the database.
 EARLY_SECONDS = 30
@@ -125,3 +129,27 @@ def _not_signed_in(grant: str, body: dict[str, str], reply: Reply) -> CommandErr
     if reply.status == CONFLICT:
         return NoAnswer(said, AGAIN)
     return SignedOut(f"The login has expired. {said}", "Sign in again: runyard login.")
+
+
+def is_personal(token: str) -> bool:
+    """Whether a text is a personal token, and not what Auth gives to renew a login with."""
+    return token.startswith(PERSONAL)
+
+
+def exchange(connection: Connection, token: str) -> dict[str, Any]:
+    """Exchange a token for a login, its owner's address, and the project's publishable key."""
+    if not is_personal(token):
+        raise SignedOut("That is not a personal token.", f"It begins with {PERSONAL}. {PERSONAL_HINT}")
+    if len(token) != len(PERSONAL) + LENGTH:
+        raise SignedOut("That personal token is incomplete or has extra characters.", f"Copy it again. {PERSONAL_HINT}")
+    body = {"grant_type": PERSONAL_GRANT, "token": token}
+    reply = connection.request("POST", "/functions/v1/service-account-token", {}, body)
+    if is_passing(reply):
+        raise refusal("service-account-token", reply)
+    if reply.is_error:
+        message, hint = said_by(reply)
+        raise SignedOut(message, hint or PERSONAL_HINT)
+    said: dict[str, Any] = reply.json()
+    # Shaped as Auth's own answer: the token is what the login is renewed with.
+    login = {"refresh_token": token, "expires_at": time.time() + float(said["expires_in"])}
+    return {**said, **login, "user": {"email": said["email"]}}

@@ -2,7 +2,7 @@
 
 import os
 
-from cli.client import personal, workload
+from cli.client import auth, workload
 from cli.client.api import Api
 from cli.client.auth import by_token, refresh, sign_in
 from cli.client.http import Connection
@@ -22,7 +22,7 @@ def person(wanted: str | None = None) -> tuple[Api, Profile]:
     chosen = wanted or os.environ.get("RUNYARD_PROFILE")
     if not chosen and workload.is_wanted():
         return _from_workload()
-    if not chosen and os.environ.get(personal.VARIABLE):
+    if not chosen and os.environ.get(auth.PERSONAL_VARIABLE):
         return _from_token()
     if not chosen and (os.environ.get("RUNYARD_ACCESS_TOKEN") or os.environ.get("RUNYARD_EMAIL")):
         return _from_environment()
@@ -67,7 +67,7 @@ def _from_workload() -> tuple[Api, Profile]:
 
 
 def _from_token() -> tuple[Api, Profile]:
-    url, token = _need_address(), os.environ[personal.VARIABLE].strip()
+    url, token = _need_address(), os.environ[auth.PERSONAL_VARIABLE].strip()
     connection = Connection(url)
     session, key = by_token(connection, token)
     dashboard = os.environ.get("RUNYARD_DASHBOARD_URL", "")

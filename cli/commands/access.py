@@ -4,9 +4,8 @@ from typing import Annotated
 
 from typer import Argument
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Member, command, new_app
 from cli.errors import NotFound, Usage
-from cli.options import Member
 
 app = new_app("Who may do what at a path. Roles add up from the organisation down; nothing below takes one away.")
 

@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, given, new_app, pairs
 from cli.errors import NotFound
-from cli.options import Yes, given, pairs
 from cli.runners import wording
 from wire.tokens import SERVICE_ACCOUNT, make_token
 

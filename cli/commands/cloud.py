@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.options import RunnerName, Yes, from_json, given, pairs
+from cli.command import Here, RunnerName, Yes, command, from_json, given, new_app, pairs
 
 app = new_app("Cloud identities, and runners that are deployed with them.")
 identities = new_app("Where cloud-hosted runners are deployed: a role to assume, and regions.")

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import AnyPath, Here, Yes, command, new_app, pairs
 from cli.errors import Refused, Usage
-from cli.options import AnyPath, Yes, pairs
 from cli.output import say
 
 app = new_app("Which module depends on which, and what it takes of it.")

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, command, new_app, one_of
 from cli.errors import Usage
-from cli.options import one_of
 
 app = new_app("What happened to runners and jobs.")
 COLUMNS = ("at", "kind", "event", "job_number", "module_path", "worker_name", "actor", "reason")

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, given, new_app
 from cli.errors import NotFound, Usage
-from cli.options import Yes, given
 
 app = new_app("Repositories whose pushes plan modules.")
 Repository = Annotated[

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command
+from cli.command import Here, Yes, command
 from cli.commands.git import Repository, app, find
 from cli.errors import Usage
-from cli.options import Yes
 
 Number = Annotated[int, Argument(metavar="NUMBER", help="The number of the pull request.")]
 OneModule = Annotated[str | None, Option("--module", help="Only this one, by its path.")]

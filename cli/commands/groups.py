@@ -4,11 +4,10 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, TimeLimits, Yes, command, from_json, limits_of, new_app
 from cli.commands import sets
 from cli.errors import NotFound
 from cli.modules.files import with_variables
-from cli.options import TimeLimits, Yes, from_json, limits_of
 from cli.variables.files import given_pairs
 
 app = new_app("The groups of modules; their hooks and variables apply to every module below.")

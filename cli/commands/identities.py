@@ -6,12 +6,10 @@ import typer
 from typer import Argument, Option
 
 from cli.client.issuer import check_served, project_documents
-from cli.command import Here, command, new_app
+from cli.command import Here, Place, Yes, command, given, new_app, pairs
 from cli.errors import CommandError, NotFound, Usage
-from cli.jobs.follow import ENDS
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import ENDS, call_keyed
 from cli.jobs.waiting import follow
-from cli.options import Place, Yes, given, pairs
 
 app = new_app("Identities of jobs in a cloud, without a stored key.")
 Name = Annotated[str, Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
+from cli.command import Here, Wait, Yes, command, new_app, one_of
 from cli.jobs.follow import Follower, describe
 from cli.jobs.plan import change_lines, plan_lines
 from cli.jobs.waiting import leave
-from cli.options import Wait, Yes, one_of
 from cli.output import plain, say
 
 app = new_app("List, show, follow, approve, cancel and retry jobs.")

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from cli.command import new_app
+from cli.command import Yes, new_app
 from cli.errors import CommandError, ExitCode, Missing, need_package
-from cli.options import Yes
 
 app = new_app("What runs on this machine.")
 

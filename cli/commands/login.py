@@ -15,10 +15,9 @@ from cli.client.http import Connection
 from cli.client.identity import address
 from cli.client.profiles import Profile, profiles_of
 from cli.client.two_steps import Ask
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, new_app
 from cli.errors import NotFound, SignedOut, Usage
 from cli.folders import default_home
-from cli.options import Yes
 from cli.output import say
 from cli.version import __version__
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, new_app
 from cli.manifest import read_manifest, write_manifest
-from cli.options import Yes
 from cli.output import say
 
 app = new_app("An organisation as one file.")

@@ -6,9 +6,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Member, Yes, command, new_app
 from cli.errors import NotFound, Usage
-from cli.options import Member, Yes
 from cli.output import say
 
 app = new_app("People with access, and what they can do.")

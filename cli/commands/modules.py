@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
+from cli.command import Here, ModuleName, Yes, command, new_app, pairs
 from cli.commands import state
 from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.waiting import follow
@@ -20,7 +20,6 @@ from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, with_variables, write_toml
 from cli.modules.on_runner import create_on_runner, read_on_runner
 from cli.modules.repository import GIT_URL, open_repository
-from cli.options import ModuleName, Yes, pairs
 from cli.output import say
 from wire.cloud_block import cloud_block, host_block
 

@@ -6,9 +6,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from cli.client.profiles import profiles_of
-from cli.command import Here, command, new_app
+from cli.command import Here, TimeLimits, Yes, command, given, limits_of, new_app, one_of
 from cli.errors import Usage
-from cli.options import TimeLimits, Yes, given, limits_of, one_of
 from cli.output import say
 
 app = new_app("Your organisations.")

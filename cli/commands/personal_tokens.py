@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.options import Yes
+from cli.command import Here, Yes, command, new_app
 from wire.tokens import make_personal_token
 
 app = new_app("Tokens with which your own programs act as you: RUNYARD_TOKEN, or `runyard login --token -`.")

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Place, Yes, command, given, new_app
 from cli.errors import NotFound, Usage
 from cli.jobs.waiting import follow, worst_end
 from cli.modules.repository import git_answer
-from cli.options import Place, Yes, given
 from cli.output import say
 
 app = new_app("Attach rules that plans must pass, and override their checks.")

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.issuer import RECORD_KEYS, project_document
-from cli.command import Here, command, new_app
+from cli.command import Here, ModuleName, command, from_json, new_app
 from cli.errors import Refused, Usage
-from cli.options import ModuleName, from_json
 from wire.records import BadRecord, Record, check_chain, read_envelopes, read_keys, verify
 
 app = new_app("Signed records of changes: what was changed, and what led to it.")

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.organization import is_id
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, new_app
 from cli.errors import NotFound, Usage
-from cli.options import Yes
 
 app = new_app("Updating the outdated runners in waves.")
 Rollout = Annotated[str | None, Argument(metavar="ROLLOUT", help="Its id; the newest if it is left out.")]

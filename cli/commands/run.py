@@ -8,13 +8,11 @@ import typer
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
+from cli.command import Here, OnlyRunner, Wait, command, new_app
 from cli.errors import Usage
-from cli.jobs.follow import ENDS, patiently
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import ENDS, call_keyed, patiently
 from cli.jobs.plan import plan_lines
 from cli.jobs.waiting import follow, follow_one, leave
-from cli.options import OnlyRunner, Wait
 from cli.output import say
 from cli.variables.files import given_inputs
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
-from cli.options import RunnerName, Yes, given
+from cli.command import Here, RunnerName, Yes, command, given, new_app
 from cli.runners import wording
 from wire.tokens import make_token
 

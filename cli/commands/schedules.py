@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, given, new_app, with_id
 from cli.errors import Usage
-from cli.options import Yes, given, with_id
 
 app = new_app("Jobs that start on a schedule.")
 Schedule = Annotated[str, Argument(metavar="SCHEDULE", help="Its id, or as much of its beginning as is needed.")]

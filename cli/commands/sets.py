@@ -6,11 +6,9 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, new_app, with_id
 from cli.errors import ExitCode
-from cli.jobs.follow import patiently
-from cli.jobs.keyed import call_keyed
-from cli.options import Yes, with_id
+from cli.jobs.follow import call_keyed, patiently
 from cli.output import say
 
 app = new_app("Many jobs as one thing.")

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.options import one_of
+from cli.command import Here, command, new_app, one_of
 from cli.runners import wording
 
 app = new_app(

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
+from cli.command import Here, Yes, command, new_app
 from cli.errors import NotFound, Usage
-from cli.options import Yes
 
 PAGE = "Settings → Sign-in"
 app = new_app("Signing in with the company's account.")

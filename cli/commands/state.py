@@ -9,14 +9,11 @@ import typer
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
+from cli.command import Here, ModuleName, OnlyRunner, Yes, command, new_app
 from cli.errors import Missing, NotFound, Usage
-from cli.jobs.follow import ENDS
-from cli.jobs.keyed import call_keyed
+from cli.jobs.follow import ENDS, call_keyed
 from cli.jobs.waiting import follow
-from cli.modules.locks import evidence
-from cli.modules.states import Words, brought_words, change_words, changed_words, resources_of
-from cli.options import ModuleName, OnlyRunner, Yes
+from cli.modules.states import Words, brought_words, change_words, changed_words, evidence, resources_of
 from cli.output import say
 
 app = new_app("The state of a module: import, read and export it.")

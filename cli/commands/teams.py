@@ -4,8 +4,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from cli.command import Here, command, new_app
-from cli.options import Member, Yes
+from cli.command import Here, Member, Yes, command, new_app
 
 app = new_app("Teams: members that get roles together.")
 

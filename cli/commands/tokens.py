@@ -4,8 +4,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from cli.command import Here, command, new_app
-from cli.options import RunnerName, Yes
+from cli.command import Here, RunnerName, Yes, command, new_app
 
 app = new_app("The tokens of a runner; `runners rotate` creates a new one.")
 

@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.options import one_of
+from cli.command import Here, command, new_app, one_of
 
 app = new_app("Pushes, pull requests and schedules that start jobs.")
 KINDS = {"push": "push", "pull-request": "pull_request", "schedule": "schedule"}

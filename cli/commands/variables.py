@@ -8,9 +8,8 @@ import typer
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, command, new_app
+from cli.command import Here, Place, Yes, command, new_app
 from cli.errors import CommandError, NotFound, Usage
-from cli.options import Place, Yes
 from cli.output import say
 from cli.variables import sealing
 from cli.variables.files import FIELDS, given_inputs, given_pairs, read_text, read_variables

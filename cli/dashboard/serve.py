@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cli.dashboard.documentation import build_documentation
 from cli.dashboard.kept_pages import BUILT_ADDRESS, provide_page
 from cli.dashboard.settings import DashboardSettings
 from cli.errors import CommandError, ExitCode
 from cli.folders import PROJECT, sources_folder
+
+CONFIG = "zensical.toml"
 
 VENV_BIN = Path(sys.prefix) / "bin"
 SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
@@ -176,7 +177,6 @@ from reflex.reflex import cli
 cli(prog_name="reflex")
 """
 
-
 # Reflex serves a page that is built already when these two are set; both are its own internals, so they are set here
 # alone, and a test that opens the page would notice a change.
 SERVE = """
@@ -197,3 +197,29 @@ def _source_files() -> Iterator[Path]:
         path = sources_folder() / name
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (file for file in files if file.is_file() and "__pycache__" not in file.parts)
+
+
+def build_documentation(settings: DashboardSettings) -> Path:
+    """Return the folder of the built site; a site that cannot be built must not keep the page from starting."""
+    folder, sources = settings.home / "documentation", sources_folder()
+    stamp, fingerprint = folder / "stamp", _fingerprint(sources)
+    if not stamp.exists() or stamp.read_text() != fingerprint:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(sources / "docs", folder / "docs")
+        shutil.copy(sources / CONFIG, folder / CONFIG)
+        command = [sys.executable, "-m", "zensical", "build"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            stamp.write_text(fingerprint)
+        else:
+            print(f"the documentation could not be built: {done.stderr[-500:]}", flush=True)
+    return folder / "site"
+
+
+def _fingerprint(sources: Path) -> str:
+    digest = hashlib.sha256((sources / CONFIG).read_bytes())
+    for file in sorted((sources / "docs").rglob("*")):
+        if file.is_file():
+            digest.update(str(file.relative_to(sources)).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

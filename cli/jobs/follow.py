@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -174,3 +175,9 @@ def _reason(row: Row) -> str:
     error = row.get("error") or {}
     parts = [error.get("message"), error.get("hint")]
     return "".join(f"\n  {part}" for part in parts if part)
+
+
+def call_keyed(api: Api, name: str, options: dict[str, Any], key: str | None, **arguments: Any) -> Any:
+    """Call a function under a key, one of our own if none is given: after a lost answer the call is repeated, and starts nothing new."""
+    keyed = {**options, "idempotency_key": key or f"cli-{uuid.uuid4()}"}
+    return patiently(lambda: api.call(name, options=keyed, **arguments))

@@ -97,3 +97,11 @@ def _masked(instance: Mapping[str, Any], secrets: set[str]) -> dict[str, Any]:
         name: MASKED if name in hidden or not secrets.isdisjoint(_texts(value)) else value
         for name, value in _given(instance).items()
     }
+
+
+def evidence(found: Mapping[str, Any]) -> str:
+    """Describe a state's lock: the verdict first, then each line that led to it."""
+    if not found["is_locked"]:
+        return "Not locked."
+    lines = [f"  {each['weighs']}: {each['text']}" for each in found["evidence"]]
+    return "\n".join([f"Breaking the lock {found['lock_id']} is {found['verdict']}.", *lines])

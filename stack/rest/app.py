@@ -23,8 +23,7 @@ from stack.rest.connection import DatabaseGone
 from stack.rest.errors import RestError
 from stack.rest.pool import Pool, PoolTimeout
 from stack.rest.requests import Request, negotiate
-from stack.rest.resources import answer_call, answer_table
-from stack.rest.responses import Response
+from stack.rest.resources import Response, answer_call, answer_table
 from stack.rest.session import Plan, run_plan
 from stack.rest.store import CatalogStore
 

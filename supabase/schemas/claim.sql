@@ -55,37 +55,42 @@ begin
 end;
 $$;
 
--- Those of these lanes for which no preferred runner is available now.
-create function private.lanes_left(p_worker uuid, p_lanes integer[]) returns integer[]
+-- The first so many of these lanes for which no preferred runner is available now. A look costs as much as a lane has
+-- nearer runners, so it ends with the last lane that is wanted.
+create function private.lanes_left(p_worker uuid, p_lanes integer[], p_most integer) returns integer[]
 language plpgsql stable set search_path = '' as $$
 begin
   return array(
-    select w.lane_id from private.lane_workers as w
-    where w.worker_id = p_worker and w.lane_id = any (p_lanes)
-      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
-      and not exists (
-        select from private.preferred_runners as p where p.lane_id = w.lane_id and p.distance < w.distance offset 0));
+    select l.id from unnest(p_lanes) with ordinality as l (id, place)
+    -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+    cross join lateral (
+      select w.distance from private.lane_workers as w where w.worker_id = p_worker and w.lane_id = l.id offset 0
+    ) as w
+    where not exists (
+      select from private.preferred_runners as p where p.lane_id = l.id and p.distance < w.distance offset 0)
+    order by l.place limit p_most);
 end;
 $$;
 
--- Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available,
--- and there is no maintenance.
-create function private.open_lanes(p_worker uuid, p_self private.instance_now) returns integer[]
+-- The first so many lanes, in order of their next jobs, that have a ready job which this instance may take now: it
+-- lacks nothing for it, nobody nearer is available, and there is no maintenance.
+create function private.open_lanes(p_worker uuid, p_self private.instance_now, p_most integer) returns integer[]
 language plpgsql stable set search_path = '' as $$
 declare
   v_lanes integer[];
-  v_shared integer[];
+  v_has_nearer boolean;
 begin
-  select coalesce(array_agg(l.id) filter (where not l.has_nearer), '{}'), array_agg(l.id) filter (where l.has_nearer)
-  into v_lanes, v_shared
+  select coalesce(array_agg(l.id order by l.priority, l.ready_seq), '{}'), bool_or(l.has_nearer)
+  into v_lanes, v_has_nearer
   from (
-    select l.id, exists (
+    select l.id, l.priority, lw.ready_seq, exists (
       select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance) as has_nearer
     from (
-      select w.lane_id, w.distance from private.lane_workers as w
+      select w.lane_id, w.distance, ready.ready_seq from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
       cross join lateral (
-        select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
+        select q.ready_seq from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY'
+        order by q.ready_seq limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
       -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
@@ -96,10 +101,10 @@ begin
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
   ) as l;
   -- Every preferred runner is nearer, and in most lanes nobody is: how the others are is read only where it matters.
-  if v_shared is not null then
-    v_lanes := v_lanes || private.lanes_left(p_worker, v_shared);
+  if v_has_nearer then
+    return private.lanes_left(p_worker, v_lanes, p_most);
   end if;
-  return v_lanes;
+  return v_lanes[:p_most];
 end;
 $$;
 
@@ -226,6 +231,7 @@ declare
   v_self private.instance_now;
   v_lanes integer[];
   v_jobs bigint[];
+  v_wanted integer;
 begin
   if p_request_id is null or p_slots is null or p_slots not between 1 and 256 then
     perform private.fail('RY422', 'A claim needs a request id and 1 to 256 slots.');
@@ -233,11 +239,13 @@ begin
   perform pg_advisory_xact_lock(private.lock_key('instance', v_runner.instance_id::pg_catalog.text));
   v_self := private.this_instance(v_runner.instance_id, p_request_id);
   if v_runner.is_open and v_self.free > 0 then
-    v_lanes := private.open_lanes(v_runner.worker_id, v_self);
+    v_wanted := least(p_slots, v_self.free);
+    -- So many lanes hold the next jobs; the runners of three more lanes are woken.
+    v_lanes := private.open_lanes(v_runner.worker_id, v_self, v_wanted + 3);
   end if;
   if v_lanes <> '{}' then
-    v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, least(p_slots, v_self.free));
-    if cardinality(v_jobs) = least(p_slots, v_self.free) then
+    v_jobs := private.take_jobs(v_runner, p_request_id, v_lanes, v_wanted);
+    if cardinality(v_jobs) = v_wanted then
       perform private.ring_on(v_lanes);
     end if;
   end if;

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.guard.arguments import hints_of
+from app.guard.events import hints_of
 from tests.e2e.product import Person, Product, Tab, open_tab
 from tests.e2e.test_access_pages import JOIN, give
 from tests.e2e.test_socket_abuse import LOAD, shows

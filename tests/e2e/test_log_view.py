@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.jobs.log import pages
-from app.jobs.log.find import pattern
+from app.jobs.log.routes import pattern
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

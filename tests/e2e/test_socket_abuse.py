@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from app.guard.arguments import hints_of
+from app.guard.events import hints_of
 from tests.e2e.product import Person, Product, Tab, deltas, open_tab, redirects
 from tests.support.waiting import wait_until
 from tests.unit.app.guard.test_events import HANDLERS

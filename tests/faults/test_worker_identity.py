@@ -11,7 +11,7 @@ from tests.faults.ledger import close_ledger
 from tests.faults.worker_engine import HeldTofu, make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench
 from tests.support.waiting import wait_until
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode
 
 __all__ = ["bench"]
 

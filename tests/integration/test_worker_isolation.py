@@ -25,7 +25,7 @@ from tests.support import looter
 from tests.support.extent import sampled
 from tests.support.providers import PROVIDER
 from tests.support.waiting import wait_until
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode
 
 __all__ = ["bench"]
 

@@ -17,9 +17,8 @@ from worker.api.transport import Transport
 from worker.clock import SystemClock
 from worker.doorbell import Doorbell
 from worker.enums import WorkerStatus
-from worker.errors import Fatal, Retryable
-from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
+from worker.errors import ExitCode, Fatal, Retryable
+from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
 from worker.session.session import RunnerSession

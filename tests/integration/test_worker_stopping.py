@@ -10,7 +10,7 @@ from tests.faults.worker_engine import make_engine
 from tests.integration.worker_bench import Bench, WorkerProcess, bench, until
 from tests.support.extent import sampled
 from tests.support.waiting import wait_until
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode
 
 __all__ = ["bench"]
 

@@ -14,7 +14,7 @@ import httpx
 import psutil
 import psycopg
 
-from cli.dashboard.documentation import build_documentation
+from cli.dashboard.serve import build_documentation
 from cli.dashboard.settings import DashboardSettings
 from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken

@@ -7,10 +7,12 @@ from typing import Any, Self
 import httpx
 import orjson
 
-from worker.api.faults import fault
+from wire.answers import is_passing
 from worker.api.replies import Document, read_answer
-from worker.errors import Retryable
+from worker.errors import ExitCode, Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired, WorkerError
 from worker.version import __version__
+
+_EXPIRED_TOKEN = frozenset({"PGRST301", "PGRST303", "UNAUTHORIZED_INVALID_JWT_FORMAT"})
 
 _AGENT = {"user-agent": f"runyard-worker/{__version__}", "content-type": "application/json"}
 
@@ -93,3 +95,28 @@ def _read(response: httpx.Response) -> Any:
 
 def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> WorkerError:
+    """Turn an error answer into the reaction that it requires."""
+    code = str(body.get("code") or "")
+    message = str(body.get("message") or body.get("msg") or f"The server answered {status}.")
+    about: dict[str, Any] = {"code": code, "hint": str(body.get("hint") or ""), "detail": body.get("details")}
+    if code == "RY401":
+        return Fatal(message, exit_code=ExitCode.SESSION_ENDED, **about)
+    if code == "RY410":
+        return Fenced(message, **about)
+    if code == "RY423":
+        return Locked(message, **about)
+    if code in _EXPIRED_TOKEN or (status == 401 and not code.startswith("RY")):
+        return TokenExpired(message, **about)
+    if is_passing(status, code):
+        return Retryable(message, retry_after_seconds=_retry_after(headers), **about)
+    return Rejected(message, **about)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    try:
+        return min(120.0, max(0.0, float(headers.get("retry-after", "0"))))
+    except ValueError:
+        return 0.0

@@ -9,7 +9,7 @@ from worker.api.server import Server
 from worker.children.isolation import Isolation
 from worker.enums import EngineName
 from worker.files.safe_path import slug
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
 from worker.statebackend.sealing import Seal
 from worker.task_protection import TaskProtection

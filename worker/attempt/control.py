@@ -12,6 +12,9 @@ from worker.children.child import Child, Command, Sink, stop_with_grace
 from worker.enums import CancelKind
 from worker.errors import EngineKilled, JobCancelled, JobInterrupted, JobTimedOut, WorkerError
 
+# The engine needs time between the interrupt and the end of the lease to stop in order.
+_MARGIN = 0.25
+
 _URGENCY = {CancelKind.AFTER_STEP: 0, CancelKind.GRACEFUL: 1, CancelKind.KILL: 2}
 
 # A sandbox tells a child's death by a signal as 128 and its number; no engine has such an exit code of its own.
@@ -147,3 +150,29 @@ class JobControl:
 
 async def _as_coroutine(work: Awaitable[None]) -> None:
     await work
+
+
+@dataclass
+class Lease:
+    """Counted on the runner's monotonic clock from the moment the request was *sent*.
+
+    The server began to count when it received the request, which is later; so this lease always ends first.
+    """
+
+    sent_at: float
+    seconds: float
+
+    @property
+    def stop_at(self) -> float:
+        """When to interrupt the work, so that it has stopped before the lease can have run out."""
+        return self.sent_at + self.seconds * (1 - _MARGIN)
+
+    @property
+    def ends_at(self) -> float:
+        """When the lease can have run out."""
+        return self.sent_at + self.seconds
+
+    def renew(self, sent_at: float, seconds: float) -> None:
+        """Take over an answer; answers may arrive out of order, so an older one changes nothing."""
+        if sent_at > self.sent_at:
+            self.sent_at, self.seconds = sent_at, seconds

@@ -9,8 +9,7 @@ from typing import Any
 from worker.attempt.context import Engines
 from worker.children.isolation import REMEDY, Isolation, find_isolation
 from worker.enums import OPA
-from worker.errors import Fatal
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal
 from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode

@@ -1,12 +1,14 @@
 """The workspace that the steps of one job share: directory, environment, log, control, results."""
 
 import asyncio
+import base64
 import errno
+import hashlib
 import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ from worker.attempt.spec import JobSpec
 from worker.attempt.variables import JobVariables
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
+from worker.enums import JobPhase
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
 from worker.fitness import has_no_room, lacking, no_directory
@@ -202,3 +205,25 @@ class Workspace:
             function(path)
 
         shutil.rmtree(self.root, onerror=unlock, ignore_errors=False) if self.root.exists() else None
+
+
+async def fetch_artifact(space: Workspace, name: str) -> bytes:
+    """Read a file of the plan's job and compare its checksum."""
+    reply = await space.context.server.get_artifact(space.ref, name)
+    body = base64.b64decode(str(reply.get("body_base64") or ""))
+    if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
+        raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")
+    return space.keys.unseal(body)
+
+
+Act = Callable[[Workspace], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One section of a job: a name in the log, a title on the page, a phase in the database."""
+
+    name: str
+    title: str
+    phase: JobPhase
+    act: Act

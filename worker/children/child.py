@@ -2,16 +2,17 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from worker.children.exits import exit_of
-from worker.children.launcher import death_signal_prefix
+_POLL_SECONDS = 0.05
 
 # Small reads keep the event loop free for heartbeats; a full pipe slows the child down, not the runner.
 READ_BYTES = 64 * 1024
@@ -165,3 +166,56 @@ async def _end(pumps: Sequence[asyncio.Task[None]]) -> None:
 def _kill_group(group: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
+
+
+async def exit_of(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the process itself; asyncio's own wait also waits for those who inherited its output."""
+    with _exit_event(process.pid) as has_exited:
+        while (code := process.poll()) is None:
+            if has_exited is None:
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                await has_exited.wait()
+    return code
+
+
+@contextmanager
+def _exit_event(pid: int) -> Iterator[asyncio.Event | None]:
+    """Watch a pidfd where the system has one; otherwise the caller polls."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield None
+        return
+    has_exited = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def note() -> None:
+        loop.remove_reader(descriptor)
+        has_exited.set()
+
+    loop.add_reader(descriptor, note)
+    try:
+        yield has_exited
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+@cache
+def death_signal_prefix() -> tuple[str, ...]:
+    """Return the command that asks the kernel to interrupt the child once when the runner dies.
+
+    After `kill -9` of the runner an engine would continue without a state backend. One SIGINT lets it stop in order and
+    write `errored.tfstate`, which the next start finds.
+    """
+    setpriv = shutil.which("setpriv")
+    if not setpriv:
+        return ()
+    prefix = (setpriv, "--pdeathsig", "INT", "--")
+    try:
+        # BusyBox has a setpriv without this option.
+        subprocess.run([*prefix, "true"], check=True, capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return prefix

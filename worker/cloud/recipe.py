@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from worker.attempt.step import Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Step, Workspace
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
 from worker.cloud.target_store import POLL_SECONDS, ServerTargetStore

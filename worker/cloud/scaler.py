@@ -94,7 +94,7 @@ class Scaler:
 
     def _act(self, entry: dict[str, Any], count: int) -> None:
         # AWS's library is an extra, and large: it is loaded when there is something to do with it.
-        from worker.cloud.task_counts import set_count
+        from worker.cloud.service import set_count
 
         set_count(entry, self._url, count)
 

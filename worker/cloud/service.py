@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from worker.cloud.network import Place
-from worker.cloud.session import Cloud, tag_list
-from worker.cloud.target import CLUSTER, MANAGED_BY
+from worker.cloud.session import Cloud, open_cloud, refused, tag_list
+from worker.cloud.target import CLUSTER, MANAGED_BY, Target
 from worker.errors import JobFailed
 
 CONTAINER = "runner"
@@ -214,3 +216,18 @@ def remove_cluster(cloud: Cloud) -> None:
         return
     ecs.delete_cluster(cluster=CLUSTER)
     cloud.say(f"Deleted cluster {CLUSTER}")
+
+
+def set_count(entry: dict[str, Any], url: str, count: int) -> None:
+    """Set how many tasks the runner's service should have."""
+    lifecycle = {
+        "identity": entry["identity"],
+        "region": entry["region"],
+        "worker": {"id": entry["worker_id"], "name": entry["name"]},
+        "version": "unchanged",
+    }
+    target = Target.from_payload({"lifecycle": lifecycle}, url)
+    try:
+        set_desired(open_cloud(target, lambda _: None), count)
+    except (BotoCoreError, ClientError) as problem:
+        raise refused("The number of tasks could not be set", problem) from problem

@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any
 
-from worker.attempt.step import Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Step, Workspace
 from worker.cloud.lifecycle import call
 from worker.cloud.session import Cloud, open_cloud
 from worker.cloud.target import CLUSTER, Network, Target

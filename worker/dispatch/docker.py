@@ -11,12 +11,11 @@ from aiodocker.exceptions import DockerError
 from aiohttp import ClientError
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST
-from worker.dispatch.executor_order import COMMAND, ENGINES_LABEL, Order, whole_environment
+from worker.dispatch.base import COMMAND, ENGINES_LABEL, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
-from worker.settings.sizes import parse_bytes
+from worker.settings.dispatcher import parse_bytes
 
 PULL_SECONDS = 600
 POLL_SECONDS = 2.0

@@ -10,8 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST
-from worker.dispatch.executor_order import COMMAND, Order, whole_environment
+from worker.dispatch.base import COMMAND, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings

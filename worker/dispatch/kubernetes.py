@@ -1,25 +1,24 @@
 """Executors as Kubernetes jobs."""
 
 import json
+import os
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import ClientError
 from kubernetes_asyncio import config as kube
-from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
+from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
-from worker.dispatch.base import LOST
-from worker.dispatch.cluster import configuration_for
-from worker.dispatch.executor_order import Order
+from worker.dispatch.base import LOST, Order
 from worker.dispatch.manifests import job_manifest, secret_manifest
 from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
-from worker.errors import RunnerUnfit
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
+from worker.settings.dispatcher import AuthType, DispatcherData
 
 POLL_SECONDS = 2.0
 # The dispatcher's calls, and no more: the chart's role, the docs and the doctor have the same. (group, resource) to verbs.
@@ -268,3 +267,23 @@ def unfit(error: Exception, namespace: str) -> RunnerUnfit:
     else:
         hint = f"See that the cluster answers, and that it has the namespace {namespace}."
     return RunnerUnfit(f"Kubernetes could not start the executor: {words_of(error)}", code="dispatcher", hint=hint)
+
+
+async def configuration_for(data: DispatcherData, clock: Clock) -> Configuration:
+    """Find the cluster: by IAM, from inside a pod, or from a kubeconfig, as the settings say."""
+    if data.auth_type is AuthType.EKS_IAM:
+        from worker.dispatch.eks import EksAccess
+
+        return await EksAccess(str(data.region), str(data.eks_cluster), clock).configuration()
+    configuration = Configuration()
+    if data.auth_type is not AuthType.KUBECONFIG:
+        try:
+            kube.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except kube.ConfigException:
+            if data.auth_type is AuthType.IN_CLUSTER:
+                raise
+        else:
+            return configuration
+    # The library reads KUBECONFIG when it is imported; we mean the variable as it is now.
+    await kube.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
+    return configuration

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worker.dispatch.executor_order import COMMAND, Order, plain_environment, secret_environment
+from worker.dispatch.base import COMMAND, Order, plain_environment, secret_environment
 from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherData
 

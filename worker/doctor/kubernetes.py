@@ -3,7 +3,7 @@
 from kubernetes_asyncio.client import ApiClient, AuthorizationV1Api, BatchV1Api, VersionApi
 from kubernetes_asyncio.config import ConfigException
 
-from worker.dispatch.executor_order import Order
+from worker.dispatch.base import Order
 from worker.dispatch.kubernetes import AWAY, RIGHTS, KubernetesDispatcher, unfit, words_of
 from worker.dispatch.manifests import job_manifest
 from worker.doctor.check import Check, fail, ok, warn

@@ -13,7 +13,7 @@ from worker.api.transport import Transport
 from worker.clock import SKEW_LIMIT_SECONDS, SKEW_WARNING_SECONDS
 from worker.doctor.check import Check, fail, ok, skip, warn
 from worker.errors import Retryable, TokenExpired, WorkerError
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.settings import Settings
 

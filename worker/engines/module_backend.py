@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from wire.hcl_blocks import STATE_FILE, Facts, read_facts
@@ -9,7 +11,6 @@ from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
 from worker.engines.plugin_cache import provider_cache
-from worker.engines.state_lock import lock_info
 from worker.enums import EngineName, JobType, StateHome
 from worker.errors import JobFailed
 
@@ -139,3 +140,16 @@ def _without_ours(space: Workspace) -> dict[str, str]:
 
 def _named(facts: Facts) -> str:
     return f'the backend "{facts.backend}" ({facts.place})' if facts.backend else "the engine's default backend"
+
+
+def lock_info(space: Workspace, version: str) -> dict[str, Any]:
+    """Describe the lock for the people who meet it; `version` names the engine."""
+    return {
+        "ID": str(uuid.uuid4()),
+        "Operation": f"OperationType{space.job.type.value.title()}",
+        "Info": "",
+        "Who": space.context.settings.runner.instance,
+        "Version": version,
+        "Created": datetime.now(UTC).isoformat(),
+        "Path": space.spec.module.path,
+    }

@@ -1,10 +1,14 @@
 """A plan's actions, counted and listed without any value."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worker.logs.texts import Mask, texts_of
+
+CHANGE_DIGEST = "change_digest"
+_PARTS = ("actions", "before", "after", "after_unknown", "replace_paths", "importing")
 
 MOST_RESOURCES = 2000
 _COUNTED = ("create", "update", "replace", "delete", "no_op")
@@ -103,3 +107,19 @@ def _resource(change: Mapping[str, Any]) -> dict[str, Any]:
         "name": str(change.get("name", "")),
         "action": action_of((change.get("change") or {}).get("actions") or []),
     }
+
+
+def change_digest(plan: Mapping[str, Any]) -> str:
+    """Digest the JSON of `show -json`, equal for plans that change the same: addresses, actions and values known before."""
+    resources = [
+        [str(row.get("address")), str(row.get("deposed") or ""), _parts(row.get("change") or {})]
+        for row in plan.get("resource_changes") or []
+    ]
+    outputs = [[name, "", _parts(change)] for name, change in (plan.get("output_changes") or {}).items()]
+    changing = [each for each in (*resources, *outputs) if action_of(each[2]["actions"]) != "no_op"]
+    text = json.dumps(sorted(changing, key=lambda each: each[:2]), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _parts(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: change.get(name) or ([] if name == "actions" else None) for name in _PARTS}

@@ -7,6 +7,8 @@ from typing import Any
 
 from worker.logs.texts import Mask, masked
 
+LARGEST_VALUE = 16 * 1024
+
 REDACTED_ARTIFACT = "redacted-plan.json.gz"
 # In the place of a sensitive value, so that a rule still sees that there is one.
 HIDDEN = "(sensitive)"
@@ -95,3 +97,26 @@ def _masked(plan: dict[str, Any], mask: Mask) -> bytes:
         # Something that is not a text was masked. One by one they are masked thirty times slower, and in their bounds.
         text = json.dumps(masked(plan, mask))
     return text.encode()
+
+
+def shown_outputs(outputs: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """Mask the JSON of `output -json` for the job's result; `mask` hides what else is secret."""
+    return {name: _shown(entry, mask) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)}
+
+
+def secret_outputs(outputs: Mapping[str, Any]) -> list[str]:
+    """List the sensitive texts, so that they can be masked in hooks that follow."""
+    entries = (entry for entry in outputs.values() if isinstance(entry, Mapping))
+    return [entry["value"] for entry in entries if entry.get("sensitive") and isinstance(entry.get("value"), str)]
+
+
+def _shown(entry: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    is_sensitive = bool(entry.get("sensitive"))
+    value = entry.get("value")
+    is_too_long = len(str(value)) > LARGEST_VALUE
+    return {
+        "sensitive": is_sensitive,
+        "type": entry.get("type"),
+        "value": None if is_sensitive or is_too_long else masked(value, mask),
+        **({"is_truncated": True} if is_too_long and not is_sensitive else {}),
+    }

@@ -1,6 +1,7 @@
 """A streaming redactor: no secret leaves, however the output is cut into pieces."""
 
 from collections.abc import Iterable, Iterator
+from weakref import WeakSet
 
 from worker.logs.form_finder import FormFinder
 from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
@@ -134,3 +135,25 @@ def _mask(text: str, spans: list[Span]) -> str:
         parts += [text[position:start], MASK]
         position = end
     return "".join([*parts, text[position:]])
+
+
+class KnownSecrets:
+    """Secrets are added before they are used; a job that began earlier masks them from then on, too."""
+
+    def __init__(self, *secrets: str) -> None:
+        self._secrets = set(secrets)
+        self._redactors: WeakSet[Redactor] = WeakSet()
+
+    def add(self, *secrets: str) -> None:
+        """Mask these as well, in every log."""
+        fresh = {secret for secret in secrets if secret} - self._secrets
+        if fresh:
+            self._secrets |= fresh
+            for redactor in self._redactors:
+                redactor.add(*fresh)
+
+    def redactor(self) -> Redactor:
+        """Make a redactor for one more log."""
+        made = Redactor(self._secrets)
+        self._redactors.add(made)
+        return made

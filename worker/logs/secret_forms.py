@@ -8,8 +8,17 @@ import shlex
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-from worker.logs.echoed import echoed
+from worker.logs.decoder import OutputDecoder
 from worker.logs.form_finder import SHORTEST_SAMPLED
+
+_SIGNS = dict(zip(b"abeEfnrtv\\", b"\a\b\x1b\x1b\f\n\r\t\v\\", strict=True))
+# `\c` ends the output.
+_SHELLS = (
+    re.compile(rb"(?s)\\(?:(c).*|0([0-7]{0,3})|([abfnrtv\\]))"),
+    # Newer dash.
+    re.compile(rb"(?s)\\(?:(c).*|0([0-7]{0,3})|([abefnrtv\\]))"),
+    re.compile(rb"(?s)\\(?:(c).*|0?([0-7]{1,3})|([abeEfnrtv\\])|x([0-9A-Fa-f]{1,2}))"),
+)
 
 # Shorter values ("yes", "10") would blank out ordinary words.
 SHORTEST_SECRET = 6
@@ -106,3 +115,21 @@ def _base32_forms(secret: bytes) -> Iterator[str]:
         core = encoded[-(-shift * 8 // 5) : (shift + len(secret)) * 8 // 5]
         yield core
         yield core.lower()
+
+
+def echoed(value: str) -> set[str]:
+    """Return what shells that interpret backslashes print instead: `echo` of dash, `echo -e` and `printf %b` of bash."""
+    if "\\" not in value:
+        return set()
+    data = value.encode(errors="surrogateescape")
+    return {OutputDecoder().feed(shell.sub(_shown, data), is_last=True) for shell in _SHELLS}
+
+
+def _shown(match: re.Match[bytes]) -> bytes:
+    end, octal, sign, *hexadecimal = match.groups()
+    if end:
+        return b""
+    if sign:
+        return bytes([_SIGNS[sign[0]]])
+    code = int(octal or b"0", 8) if octal is not None else int(hexadecimal[0], 16)
+    return bytes([code & 0xFF])

@@ -3,14 +3,24 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from worker.api.replies import JobRef
 from worker.api.server import Server
 from worker.clock import Clock, backoff
 from worker.errors import Fatal, Fenced, Rejected, Retryable
-from worker.logs.batching import Batch, BatchRules
 from worker.logs.spool import Chunk, Spool
 from worker.runtime_log import get_logger
+
+
+@dataclass(frozen=True)
+class BatchRules:
+    """The settings of `JobLogStream`."""
+
+    period_seconds: float = 5.0
+    most_events: int = 50
+    is_first_at_once: bool = True
+
 
 MOST_BYTES = 1024 * 1024
 MOST_CHUNKS = 256
@@ -121,3 +131,35 @@ class Shipper:
         self._log.warning("the server refuses this attempt's log", job=self._ref.job, why=error.message)
         if isinstance(error, Fenced):
             self._on_fenced(error.message)
+
+
+@dataclass
+class Batch:
+    """The lines that were written since the last batch left."""
+
+    rules: BatchRules
+    last_sent_at: float = float("-inf")
+    events: int = 0
+    first_event_at: float = field(default=float("inf"))
+
+    def add(self, events: int, now: float) -> None:
+        """Count lines that were written just now."""
+        if events and not self.events:
+            self.first_event_at = now
+        self.events += events
+
+    def due_at(self) -> float:
+        """Return when the batch has to leave: now or earlier, later, or never while it is empty."""
+        if not self.events:
+            return float("inf")
+        if self.events >= self.rules.most_events:
+            return float("-inf")
+        is_fresh = self.first_event_at - self.last_sent_at >= self.rules.period_seconds
+        if self.rules.is_first_at_once and is_fresh:
+            return self.first_event_at
+        return self.first_event_at + self.rules.period_seconds
+
+    def sent(self, now: float) -> None:
+        """Begin a new batch."""
+        self.last_sent_at, self.events = now, 0
+        self.first_event_at = float("inf")

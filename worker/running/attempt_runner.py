@@ -11,8 +11,7 @@ from worker.attempt.control import Stop, StopCause
 from worker.attempt.outcome import Outcome, failure
 from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
-from worker.attempt.step import Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Step, Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.engines.rescue import ERRORED_STATE
@@ -30,9 +29,8 @@ from worker.enums import (
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.files.own_files import reserve_own
 from worker.fitness import lacking
-from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
-from worker.logs.shipper import Shipper
+from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
 from worker.running.reporter import Reporter

@@ -8,20 +8,28 @@ from typing import Any
 
 from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
-from worker.attempt.approval import approved_hooks
 from worker.attempt.context import JobContext
 from worker.attempt.control import StopCause
 from worker.attempt.outcome import Outcome, failure
 from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
-from worker.dispatch.base import LOST, Dispatcher, Execution
-from worker.dispatch.executor_order import Order, executor_name, passed_variables
+from worker.dispatch.base import LOST, Dispatcher, Execution, Order, executor_name, passed_variables
 from worker.enums import CancelKind, JobStatus
-from worker.errors import Fenced, JobCancelled, JobFailed, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import (
+    ExitCode,
+    Fenced,
+    JobCancelled,
+    JobFailed,
+    JobInterrupted,
+    Rejected,
+    Retryable,
+    RunnerUnfit,
+    WorkerError,
+)
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
+from worker.steps.hooks import approved_hooks
 
 # Exit codes of an executor that has reported to the server how the job ended.
 TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)

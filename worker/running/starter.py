@@ -8,8 +8,7 @@ from typing import Any
 
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
-from worker.attempt.control import JobControl, Stop, StopCause
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.attempt.outcome import LACKS, Outcome, given_back
 from worker.attempt.saved_attempt import SavedAttempt
 from worker.clock import Clock

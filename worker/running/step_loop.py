@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from worker.attempt.outcome import as_job_error
-from worker.attempt.step import Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Step, Workspace
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
 from worker.errors import JobCancelled, JobFailed, JobInterrupted, JobTimedOut
 from worker.running.reporter import Reporter

@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from worker.api.replies import ClaimedJob, JobRef
-from worker.attempt.control import JobControl, Stop, StopCause
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.clock import Clock
 from worker.enums import CancelKind
 from worker.runtime_log import get_logger

@@ -1,15 +1,15 @@
 """The proofs of a runner's identity: its token, a service account's secret, or an identity provider's token."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import SecretStr
 
+from worker.api.replies import Document
 from worker.api.transport import Transport
-from worker.errors import Fatal, Rejected
-from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
-from worker.session.credential_requests import ask
+from worker.errors import ExitCode, Fatal, Rejected, Retryable, TokenExpired
+from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
 from worker.vaults import FILE, read_secret, run_command
 
@@ -73,3 +73,14 @@ class Credentials:
         if source:
             return await read_secret(source, register=self._known.add)
         return told.get_secret_value() if told is not None else ""
+
+
+async def ask(transport: Transport, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Document:
+    """Call an edge function; repeat a call that something on the way refuses, such as a proxy without a route yet."""
+    try:
+        return await transport.function(name, body, is_authorised=is_authorised)
+    except (Rejected, TokenExpired) as error:
+        if error.is_ours:
+            raise
+        hint = f"The project itself did not answer. Is {transport.url} its address (SUPABASE_URL), and is it running?"
+        raise Retryable(error.message, code=error.code, hint=error.hint or hint) from error

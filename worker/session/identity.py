@@ -8,8 +8,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.errors import Fatal
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal
 from worker.files.safe_path import slug
 
 INSTANCES = "instances"

@@ -7,11 +7,9 @@ from typing import Any
 from worker.api.replies import SessionGrant, read_answer
 from worker.api.transport import Transport
 from worker.clock import Clock, backoff, jittered
-from worker.errors import Fatal, Rejected, Retryable, WorkerError
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode, Fatal, Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
-from worker.session.credential_requests import ask
-from worker.session.credentials import Credentials
+from worker.session.credentials import Credentials, ask
 from worker.session.identity import RunnerIdentity
 
 # A process that died a moment ago still looks alive to the server for a minute.

@@ -1,5 +1,6 @@
 """The dispatcher's settings: a claimed job runs here, or in an executor in Docker, Kubernetes or ECS."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -8,7 +9,9 @@ from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_v
 
 from worker.settings.base import BindList, ObjectList, Section, WordList, WordMap
 from worker.settings.passed_variables import PassedNames
-from worker.settings.sizes import parse_bytes
+
+UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b|i)?\s*$", re.IGNORECASE)
 
 VARIABLE_PREFIX = "RUNYARD_JOB_DISPATCHER_"
 DOCKER_SCHEMES = ("unix", "tcp", "http", "https", "npipe")
@@ -226,3 +229,11 @@ class DispatcherSettings(Section):
             names = ", ".join(f"{VARIABLE_PREFIX}DATA_{name.upper()}" for name in missing)
             raise ValueError(f"dispatcher type {self.type.value} also needs {names}")
         return self
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes of `42 MB`, `512Mi` or `1073741824`; Docker counts in powers of 1024, so do we."""
+    found = PATTERN.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of memory such as 512 MB")
+    return int(float(found[1]) * UNITS[found[2].lower()])

@@ -6,12 +6,13 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from worker.api.replies import JobRef, StateReply
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
-from worker.statebackend.checks import check_follows
 from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
+
+_CONFLICT = 409
 
 _REQUEST_SECONDS = 300.0
 _MOST_REFUSALS = 20
@@ -208,3 +209,41 @@ def _refusal(error: WorkerError) -> Response:
         return Response(423, body.encode())
     status = 403 if isinstance(error, Fenced | Rejected | Fatal) else 503
     return Response(status, json.dumps({"error": error.message}).encode())
+
+
+class StateFields(NamedTuple):
+    """The fields that order the versions of a state."""
+
+    lineage: str
+    serial: int
+
+
+def read_fields(body: str) -> StateFields:
+    """Read a state's lineage and serial; an encrypted state of OpenTofu has them in the clear, too."""
+    try:
+        state = json.loads(body)
+    except ValueError as error:
+        raise BadRequest(400, "the state is not JSON") from error
+    lineage, serial = (state.get("lineage", ""), state.get("serial")) if isinstance(state, dict) else (None, None)
+    # A first apply that loses its backend leaves a state without a lineage behind, and later ones inherit that.
+    if not isinstance(lineage, str):
+        raise BadRequest(400, "the state's lineage is not a text")
+    if not isinstance(serial, int) or isinstance(serial, bool) or serial < 0:
+        raise BadRequest(400, "the state has no serial")
+    return StateFields(lineage, serial)
+
+
+def check_follows(body: str, stored: str | None) -> None:
+    """Refuse a state that is none, that belongs to something else, or that is not newer than the stored one."""
+    new = read_fields(body)
+    if stored is None or stored == body:
+        return
+    try:
+        old = read_fields(stored)
+    except BadRequest:
+        # Of another engine: the database decides.
+        return
+    if old.lineage and new.lineage != old.lineage:
+        raise BadRequest(_CONFLICT, f"the state's lineage is {new.lineage}, and the stored one's is {old.lineage}")
+    if new.serial <= old.serial:
+        raise BadRequest(_CONFLICT, f"the state's serial is {new.serial}, and the stored one's is {old.serial} already")

@@ -5,9 +5,14 @@ import asyncio
 from wire.hcl_blocks import declared_variables
 from worker.api.replies import BoundValues
 from worker.attempt.workspace import Workspace
+from worker.engines.driver import driver_for
 from worker.enums import EngineName, JobType
 from worker.errors import JobFailed, Rejected
+from worker.files.safe_writer import SafeWriter
 from worker.logs.texts import texts_of
+
+MOST_EXTRA_BYTES = 16 * 1024 * 1024
+MOST_EXTRA_FILES = 200
 
 # An import gives them as variables: a producer without outputs must not keep anybody from moving resources.
 _WITHOUT_INPUTS = frozenset({JobType.OUTPUT, JobType.STATE})
@@ -53,3 +58,16 @@ async def _check_declared(space: Workspace) -> None:
             code="bound_input_unknown",
             hint=f"Declare the variable, or remove the binding: runyard dependencies list {module.path}.",
         )
+
+
+async def write_inputs(space: Workspace) -> None:
+    """Write extra files and variables that are files, then the inputs in the engine's own form."""
+    with SafeWriter(space.work, most_bytes=MOST_EXTRA_BYTES, most_files=MOST_EXTRA_FILES) as writer:
+        for file in space.spec.module.extra_files:
+            size = writer.write(file.path, file.content.encode(), mode=file.mode_bits)
+            space.say(f"Extra file {file.path}, {size:,} bytes")
+        for path, content in sorted(space.variables.files.items()):
+            size = writer.write(path, content.encode(), mode=0o644)
+            space.say(f"File {path}, {size:,} bytes")
+    space.bound = await read_bound(space)
+    await driver_for(space).write_inputs(space)

@@ -10,8 +10,7 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from worker.api.retrying import retry_for
-from worker.attempt.artifacts import fetch_artifact
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.download import download
 from worker.engines.terragrunt import generate_stack
 from worker.enums import EngineName, SourceKind

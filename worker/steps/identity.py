@@ -11,6 +11,7 @@ from worker.api.retrying import retry_for
 from worker.attempt.workspace import Workspace
 from worker.clock import backoff
 from worker.errors import JobFailed, Retryable, WorkerError
+from worker.exchange import exchange
 from worker.files.own_files import remove_own, replace_own
 from worker.steps.identity_variables import PROVIDER_VARIABLES, IdentityFiles, set_up
 from worker.vaults import log_in
@@ -130,3 +131,27 @@ async def _end(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+async def exchange_tokens(space: Workspace) -> None:
+    """Try every identity before the job fails with the first refusal: a person repairs all of them at once."""
+    server = space.context.server
+    if not (await server.identities(space.ref)).identities:
+        raise JobFailed("The module has no identity.", code="no_identity", hint="runyard identities attach adds one.")
+    issued = await server.identity_tokens(space.ref)
+    answers, problems = space.result.setdefault("identities", {}), []
+    for each in issued.tokens:
+        space.log.hide([each.token])
+        files = IdentityFiles(each, space.root, issued.phase, f"runyard-{space.job.id}-{space.job.attempt}")
+        try:
+            answers[each.name] = await exchange(each.kind, files.setting, each.token, files.session_name)
+        except Retryable as error:
+            answers[each.name] = error.message
+            problems.append(error.message)
+        space.say(f"{each.name}: {answers[each.name]}")
+    if problems:
+        raise JobFailed(
+            problems[0],
+            code="identity_refused",
+            hint="Compare the trust policy with the token: runyard identities test.",
+        )

@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from worker.attempt.spec import Hook, JobSpec
-from worker.attempt.step import Act, Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Act, Step, Workspace
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
+from worker.steps.bound_inputs import write_inputs
 from worker.steps.engine import respect_code
-from worker.steps.exchange import exchange_tokens
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
-from worker.steps.inputs import write_inputs
+from worker.steps.identity import exchange_tokens
 from worker.steps.policies import check_policies
 from worker.steps.policy_test import keep_redacted, run_policy_test
 from worker.steps.prepare import make_folders, prepare

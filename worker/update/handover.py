@@ -5,22 +5,25 @@ heartbeat. Until it has, the old file stays where it is. Then this process becom
 process id stays the same, so that its supervisor sees no end.
 """
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from worker.children.launcher import death_signal_prefix
+from worker.children.child import death_signal_prefix
 from worker.logs.redactor import Redactor
 from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
-from worker.update.handover_notes import Note, leave_note
+
+_FILE = "update.json"
 
 TRIAL = "--trial"
 TRIAL_SECONDS = 150.0
@@ -125,3 +128,28 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note about an update that the runner gave up: the job, the version and the problem."""
+
+    job: int
+    version: str
+    problem: str
+
+
+def leave_note(home: Path, note: Note) -> None:
+    """Write it where the next process of this instance looks."""
+    (home / _FILE).write_text(json.dumps(asdict(note)), encoding="utf-8")
+
+
+def take_note(home: Path) -> Note | None:
+    """Read it once."""
+    file = home / _FILE
+    try:
+        return Note(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    finally:
+        file.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from worker.api.replies import JobRef
 from worker.errors import JobInterrupted
 from worker.process_status import ProcessStatus
 from worker.program import Handover, Program
-from worker.update.handover_notes import Note, take_note
+from worker.update.handover import Note, take_note
 
 
 class Jobs(Protocol):

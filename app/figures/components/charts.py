@@ -7,8 +7,8 @@ import reflex as rx
 from app.figures.state.figures import FiguresState
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
+from app.ui.controls import icon
 from app.ui.elements import date, hour_of_day
-from app.ui.icons import icon
 
 # Three lines differ by stroke and end mark as well as by colour.
 LINES = {

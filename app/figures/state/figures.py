@@ -5,7 +5,7 @@ from typing import ClassVar
 import reflex as rx
 
 from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
-from app.frame.route import say_in_address
+from app.frame.layout import say_in_address
 from app.live.page import LivePage
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession

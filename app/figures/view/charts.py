@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from app.ui.reader import Row
-from app.ui.words import wait_unit
+from app.ui.view import Row, wait_unit
 
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 5

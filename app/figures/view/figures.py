@@ -7,8 +7,7 @@ from typing import TypedDict
 from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
-from app.ui.reader import Row
-from app.ui.words import queue_wait
+from app.ui.view import Row, queue_wait
 
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
 BARS = {1: "a minute", 24: "20 minutes", 168: "2 hours"}

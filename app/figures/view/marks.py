@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypedDict
 
-from app.ui.reader import Row
-from app.ui.words import count
+from app.ui.view import Row, count
 
 
 class Mark(TypedDict):

@@ -7,10 +7,8 @@ import reflex as rx
 from app.frame.palette.state import PaletteState
 from app.frame.palette.view import Group, Item
 from app.ui.badges import status_mark
-from app.ui.button import small_button
+from app.ui.controls import icon, page_link, small_button
 from app.ui.elements import ago
-from app.ui.icons import icon
-from app.ui.link import page_link
 
 ICONS = (
     "ban",

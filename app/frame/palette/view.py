@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 from urllib.parse import quote
 
-from app.ui.reader import Row
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row
 
 # Of so many modules the nearest are offered where nothing was found.
 MOST_NEAR = 200

@@ -4,11 +4,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.releases.file_list import file_list
 from app.frame.releases.files import RunnerFile
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
-from app.ui.button import icon_button, small_button
+from app.ui.controls import copy_icon, icon_button, small_button
 from app.ui.elements import ago
 
 State = ReleaseNotesState
@@ -111,3 +110,19 @@ def release_notes(on_update: rx.event.EventSpec) -> rx.Component:
         open=State.is_open,
         on_open_change=State.set_open,
     )
+
+
+def _file(file: Any) -> rx.Component:
+    name = file["name"].to(str)
+    return rx.el.div(
+        rx.el.a(name, href=file["url"], rel="noopener noreferrer", class_name="ry-link ry-el"),
+        rx.el.span(file["sha256"], class_name="ry-el", title="SHA-256"),
+        copy_icon(file["sha256"].to(str), "Copy the SHA-256 of " + name),
+        class_name="ry-sec1 ry-file-line",
+        key=name,
+    )
+
+
+def file_list(files: Any) -> rx.Component:
+    """List files: a link to each, and its SHA-256 to compare with."""
+    return rx.el.div(rx.foreach(files, _file), class_name="ry-code")

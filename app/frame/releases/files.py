@@ -7,7 +7,7 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 
 from app.frame.versions import latest
-from app.ui.reader import Row
+from app.ui.view import Row
 
 BINARY = "/usr/local/bin/runyard-worker"
 # In a clone. The newest one: a file that brings its own Python, or a .pex where none could be fetched.

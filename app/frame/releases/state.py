@@ -9,7 +9,7 @@ from app.frame.session import AppState
 from app.frame.versions import latest, published
 from app.project.runtime import runtime
 from app.project.store import OrgStore
-from app.ui.reader import read
+from app.ui.view import read
 
 
 class ReleaseItem(TypedDict):

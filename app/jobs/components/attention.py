@@ -8,12 +8,10 @@ from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
-from app.ui.button import act_button, plain_button, small_button
+from app.ui.controls import act_button, icon, number_link, plain_button, small_button
 from app.ui.dialog import dialog_acts
 from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.feedback import notice
-from app.ui.icons import icon
-from app.ui.link import number_link
+from app.ui.panel import notice
 
 View = JobState.view
 

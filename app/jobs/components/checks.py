@@ -6,8 +6,7 @@ from app.frame.session import may
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.checks import Check, Found
-from app.ui.button import act_button
-from app.ui.icons import icon
+from app.ui.controls import act_button, icon
 from app.ui.panel import titled_panel
 
 

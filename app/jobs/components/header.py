@@ -10,11 +10,8 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.badges import job_badge, tag
-from app.ui.button import plain_button
-from app.ui.choice import dropdown
+from app.ui.controls import dropdown, icon, number_link, page_link, plain_button
 from app.ui.elements import ago, clock_seconds, since
-from app.ui.icons import icon
-from app.ui.link import number_link, page_link
 
 View = JobState.view
 

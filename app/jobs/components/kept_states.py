@@ -8,10 +8,9 @@ from app.frame.session import may
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
-from app.ui.button import link_button, small_button
+from app.ui.controls import icon, link_button, small_button
 from app.ui.dialog import question
 from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.icons import icon
 
 State = KeptStatesState
 

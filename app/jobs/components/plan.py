@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
+from app.ui.controls import icon
 from app.ui.elements import DOWNLOAD
-from app.ui.icons import icon
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 

@@ -9,10 +9,8 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.checks import LEVELS
 from app.jobs.view.policy_test import Finding, Rule
-from app.ui.choice import choice
+from app.ui.controls import choice, icon, page_link
 from app.ui.form.elements import exact_input
-from app.ui.icons import icon
-from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 Test = JobState.policy_test

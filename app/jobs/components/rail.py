@@ -5,15 +5,14 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import may
-from app.jobs.components.outputs import output_item
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.jobs.view.detail import EventView
+from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
+from app.jobs.view.given import GivenView
 from app.jobs.view.reviews import ApprovalView
-from app.ui.button import plain_button
-from app.ui.elements import ago, clock_seconds, clock_time
-from app.ui.icons import icon
+from app.ui.controls import copy_icon, icon, plain_button
+from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 
@@ -164,4 +163,65 @@ def events() -> rx.Component:
         rx.fragment(),
         rx.el.ul(rx.foreach(JobState.events, _event), class_name="ry-ev three"),
         more_foot(JobState.more_events, JobState.is_all_events, JobState.show_events),
+    )
+
+
+def _given(row: rx.Var[GivenView]) -> rx.Component:
+    note = rx.cond(row["note"] != "", rx.fragment(", ", row["note"]))
+    text = rx.el.div(rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow")
+    return rx.el.li(icon("variable", class_name="mut"), text)
+
+
+def given_variables() -> rx.Component:
+    """The variables that the job was given, with their versions; nothing where it was given none."""
+    rows = JobState.given
+    panel = titled_panel(
+        "Variables",
+        rx.el.span(rows.length(), class_name="mut num"),
+        rx.el.ul(rx.foreach(rows, _given), class_name="ry-list"),
+    )
+    return rx.cond(rows.length() > 0, panel)
+
+
+def record() -> rx.Component:
+    """Whether the record is signed and its chain complete, and the file to verify; nothing for a run without one."""
+    found = JobState.record
+    download = rx.el.a(
+        icon("download"),
+        "Download",
+        href="/api/jobs/" + JobState.view["id"].to_string() + "/record.dsse.json",
+        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-Button",
+        custom_attrs={"data-accent-color": "gray", "data-testid": "signed-record", **DOWNLOAD},
+    )
+    mark = rx.match(
+        found["tone"],
+        ("signed", icon("shield-check", class_name="t-grn")),
+        ("broken", icon("circle-x", class_name="t-red")),
+        icon("circle-dashed", class_name="mut"),
+    )
+    since = rx.cond(found["since"] != "", date(found["since"].to(str)))
+    words = rx.el.div(
+        rx.el.span(found["words"], since),
+        rx.el.small(found["place"], ". ", doc_link("Verify it yourself", "records")),
+        class_name="grow",
+    )
+    panel = titled_panel(
+        "Record",
+        (rx.el.span(class_name="grow"), rx.cond(found["tone"] == "signed", download)),
+        rx.el.ul(rx.el.li(mark, words), class_name="ry-list", custom_attrs={"data-testid": "record-status"}),
+    )
+    return rx.cond(found["tone"] != "", panel)
+
+
+def output_item(output: rx.Var[OutputView]) -> rx.Component:
+    """One output; of a sensitive one the name, and a word instead of the value."""
+    name = output["name"].to(str)
+    secret = rx.el.span(icon("eye-off"), "sensitive", class_name="ry-row c6 mut")
+    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
+    copy = copy_icon(output["value"].to(str), "Copy the output " + name)
+    return rx.el.li(
+        rx.el.div(
+            rx.el.span(name, class_name="ry-mono"), rx.cond(output["is_secret"], secret, value), class_name="grow"
+        ),
+        rx.cond(output["is_secret"], rx.fragment(), copy),
     )

@@ -9,10 +9,8 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
-from app.ui.button import act_button, plain_button
+from app.ui.controls import act_button, icon, number_link, plain_button
 from app.ui.elements import clock_time, date
-from app.ui.icons import icon
-from app.ui.link import number_link
 from app.ui.panel import titled_panel
 
 View = JobState.view

@@ -3,14 +3,11 @@
 import reflex as rx
 
 from app.jobs.state.run import PRIORITIES, TYPES, RunState
-from app.ui.button import act_button, quiet_button
-from app.ui.choice import choice, offered
+from app.ui.controls import act_button, choice, icon, offered, page_link, quiet_button
 from app.ui.dialog import cancel, dialog_acts, typed_field
-from app.ui.feedback import notice
 from app.ui.form.elements import labelled
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.words import TYPE_WORDS
+from app.ui.panel import notice
+from app.ui.view import TYPE_WORDS
 
 # So many modules are found without a filter.
 FEW = 10

@@ -5,8 +5,8 @@ import reflex as rx
 from app.jobs.state.job import JobState
 from app.jobs.view.stages import Stage
 from app.ui.badges import JOB_MARKS
+from app.ui.controls import icon
 from app.ui.elements import clock_time, since
-from app.ui.icons import icon
 
 _TONES = {"green": "t-grn", "red": "t-red", "violet": "t-vio", "orange": "t-org", "blue": "t-blu", "cyan": "t-blu"}
 

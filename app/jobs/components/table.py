@@ -5,8 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.ui.badges import job_badge, tag
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.controls import icon, page_link
 
 
 def job_link(job: Any) -> rx.Component:

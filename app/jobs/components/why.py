@@ -5,10 +5,8 @@ from collections.abc import Callable
 import reflex as rx
 
 from app.jobs.view.queue import Runner, Why
-from app.ui.button import small_button
+from app.ui.controls import icon, page_link, small_button
 from app.ui.elements import ago
-from app.ui.icons import icon
-from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 Enable = Callable[[rx.Var[str]], rx.event.EventType[()]]

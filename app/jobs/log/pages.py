@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.jobs.log.sgr import Line, Parser, strip
-from app.ui.reader import Row
+from app.ui.view import Row
 
 Encoded = str | list[str]
 

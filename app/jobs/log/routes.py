@@ -10,10 +10,11 @@ from starlette.routing import BaseRoute, Route
 
 from app.http.api_routes import BadQuery, guarded, number
 from app.jobs.log import pages
-from app.jobs.log.find import pattern
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
+
+_COLOURS = r"(\u001B\[[0-9;:]*m)*"
 
 INDEX_ROWS = 1000
 MAX_CHUNKS = 200
@@ -151,3 +152,11 @@ async def _texts(runtime: Runtime, session: BrowserSession, parts: list[Part]) -
         for first in range(1, last + 1, DOWNLOAD_CHUNKS):
             rows = await _read(runtime, session, filters, first, min(last, first + DOWNLOAD_CHUNKS - 1))
             yield await asyncio.to_thread(pages.text, rows)
+
+
+def pattern(words: str) -> str:
+    """Write a regular expression that finds words also where a colour changes within them.
+
+    Every character that could mean something is escaped, so the reader's text is only ever text.
+    """
+    return _COLOURS.join(char if char.isalnum() else f"\\{char}" for char in words)

@@ -3,7 +3,11 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.jobs.log import colours
+# A log has sixteen colours: anything finer is mapped to the nearest one that both themes can show legibly.
+_LETTERS = "krgyumcw"
+_SPREAD_OF_GREY = 40
+_BRIGHT_FROM = 200
+_CUBE_STEPS = (0, 95, 135, 175, 215, 255)
 
 _MAX_PARAMETERS = 32
 _MAX_DIGITS = 4
@@ -97,9 +101,9 @@ def _switch(style: Style, code: int) -> Style:
         return replace(style, **_SWITCHES[code])  # type: ignore[arg-type]
     base, first = divmod(code, 10)
     if first < 8 and base in (3, 9):
-        return replace(style, colour=colours.named(first + (8 if base == 9 else 0)))
+        return replace(style, colour=named(first + (8 if base == 9 else 0)))
     if first < 8 and base in (4, 10):
-        return replace(style, ground=colours.named(first + (8 if base == 10 else 0)))
+        return replace(style, ground=named(first + (8 if base == 10 else 0)))
     return style
 
 
@@ -110,4 +114,40 @@ def _extended(codes: list[int]) -> str:
     del codes[:wanted]
     if not wanted or len(numbers) < wanted or max(numbers) > 255:
         return ""
-    return colours.from_256(numbers[0]) if kind == 5 else colours.from_rgb(*numbers)
+    return from_256(numbers[0]) if kind == 5 else from_rgb(*numbers)
+
+
+def named(index: int) -> str:
+    """Return the letter of one of the sixteen colours; bright ones are upper case."""
+    letter = _LETTERS[index % 8]
+    return letter.upper() if index >= 8 else letter
+
+
+def from_rgb(red: int, green: int, blue: int) -> str:
+    """Return the letter of the colour nearest to a true colour."""
+    low, high = min(red, green, blue), max(red, green, blue)
+    if high - low < _SPREAD_OF_GREY:
+        return _grey(high)
+    middle = (low + high) / 2
+    index = (red > middle) + 2 * (green > middle) + 4 * (blue > middle)
+    return named(index + 8 if high >= _BRIGHT_FROM else index)
+
+
+def from_256(index: int) -> str:
+    """Return the letter of the colour nearest to one of xterm's 256."""
+    if index < 16:
+        return named(index)
+    if index >= 232:
+        return _grey(8 + 10 * (index - 232))
+    cube = index - 16
+    steps = (cube // 36, cube // 6 % 6, cube % 6)
+    red, green, blue = (_CUBE_STEPS[step] for step in steps)
+    return from_rgb(red, green, blue)
+
+
+def _grey(level: int) -> str:
+    if level < 64:
+        return named(0)
+    if level < 160:
+        return named(8)
+    return named(7) if level < 224 else named(15)

@@ -26,7 +26,7 @@ from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, Changed, OrgStore
-from app.ui.words import STATUS_WORDS
+from app.ui.view import STATUS_WORDS
 
 FEW_EVENTS = 8
 # No row changes when the engine locks the state between two reports, or when the queue moves.

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.route import say_in_address
+from app.frame.layout import say_in_address
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
 from app.jobs.view.rows import JobRow, build_row
 from app.jobs.view.words import ACTIVE
@@ -14,7 +14,7 @@ from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.ui.words import count_needed
+from app.ui.view import count_needed
 
 PAGE_SIZE = 25
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, puts
 from app.jobs.state.job import JobState
 
 QUESTIONS = {
@@ -19,17 +19,15 @@ class KeptStatesState(AppState, rx.State):
     title: str = ""
     effect: str = ""
 
+    # Decide nothing; also called when a page opens, because page states outlive a reload.
+    close = puts(kind="", kept_id="", title="", effect="")
+
     @rx.event
     async def ask(self, kind: str, kept_id: str) -> None:
         page = await self.get_state(JobState)
         kept = next((kept for kept in page.kept if kept["id"] == kept_id and kept["is_open"]), None)
         if kind in QUESTIONS and kept is not None:
             self.kind, self.kept_id, self.title, self.effect = kind, kept_id, kept["title"], QUESTIONS[kind]
-
-    @rx.event
-    def close(self) -> None:
-        """Decide nothing; also called when a page opens, because page states outlive a reload."""
-        self.kind = self.kept_id = self.title = self.effect = ""
 
     @rx.event
     async def store(self) -> Any:

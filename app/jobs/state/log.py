@@ -5,7 +5,7 @@ import json
 from app.frame.session import AppState
 from app.jobs.view import detail
 from app.project.models import Row
-from app.ui.words import TYPE_WORDS
+from app.ui.view import TYPE_WORDS
 
 
 class LogPart(AppState, mixin=True):

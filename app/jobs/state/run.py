@@ -5,9 +5,9 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, takes
+from app.frame.session import AppState, puts, takes
 from app.project.models import Filter, Query
-from app.ui.reader import read
+from app.ui.view import read
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {
@@ -63,6 +63,8 @@ class RunState(AppState, rx.State):
     set_priority = takes("priority", of=PRIORITIES)
     set_refresh_only = takes("is_refresh_only", bool)
     set_typed = takes("typed")
+    # Run nothing; also asked for when a page opens, because states outlive a reload.
+    close = puts(is_open=False, typed="", modules=[])
 
     async def _read_modules(self, *wanted: Filter) -> None:
         mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
@@ -119,11 +121,6 @@ class RunState(AppState, rx.State):
         await self._read_effect()
         self.is_open, self.is_busy = True, False
         return None
-
-    @rx.event
-    def close(self) -> None:
-        """Run nothing; also asked for when a page opens, because states outlive a reload."""
-        self.is_open, self.typed, self.modules = False, "", []
 
     @rx.event
     async def set_module(self, module_id: str) -> None:

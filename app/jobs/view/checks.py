@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.ui.reader import Row
-from app.ui.words import count
+from app.ui.view import Row, count
 
 LEVELS = {"advisory": "Advisory", "overridable": "Overridable", "mandatory": "Mandatory"}
 _ICONS = {"passed": "circle-check", "warned": "triangle-alert", "failed": "circle-x", "error": "circle-x"}

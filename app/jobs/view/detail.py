@@ -9,8 +9,7 @@ from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
-from app.ui.reader import Row, read
-from app.ui.words import TYPE_WORDS, as_sentence, count
+from app.ui.view import TYPE_WORDS, Row, as_sentence, count, read
 
 MAIN_STEP = {
     "PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output", "STATE": "change-state",

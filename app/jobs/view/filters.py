@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.jobs.view.words import ACTIVE, FINISHED
-from app.ui.words import NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
+from app.ui.view import NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
 
 VIEWS: dict[str, frozenset[str]] = {
     "all": frozenset(STATUS_WORDS),

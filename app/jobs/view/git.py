@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 
 class GitFacts(TypedDict):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.jobs.view.words import size
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 
 class KeptState(TypedDict):

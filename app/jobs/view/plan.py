@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from app.jobs.view.words import is_done
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 ACTIONS = {
     "create": ("+", "p-c", "create"),

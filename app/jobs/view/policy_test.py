@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.ui.words import STATUS_WORDS, count
+from app.ui.view import STATUS_WORDS, count
 
 Row = Mapping[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from app.jobs.view.detail import source
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 
 class ApprovalView(TypedDict):

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 from app.jobs.view import words
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 
 class JobRow(TypedDict):

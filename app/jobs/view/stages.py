@@ -5,8 +5,7 @@ from typing import TypedDict
 
 from app.jobs.view import words
 from app.jobs.view.detail import lost_at
-from app.ui.reader import Row, read
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row, read
 
 NO_RUN = "NOT_STARTED"
 # The events that end a review, the first that is found decides; without words, those of the approvals.

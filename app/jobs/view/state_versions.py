@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.jobs.view.words import size
-from app.ui.reader import Row
+from app.ui.view import Row
 
 MAX_VERSIONS = 20
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.jobs.view.words import FINISHED, PHASE_WORDS
-from app.ui.reader import Row
-from app.ui.words import STATUS_WORDS
+from app.ui.view import STATUS_WORDS, Row
 
 _LOST = {"NEEDS_ATTENTION": "NEEDS_ATTENTION", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}
 _AHEAD = ("QUEUED", "CLAIMED", "PROCESSING")

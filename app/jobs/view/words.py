@@ -1,6 +1,6 @@
 """The words of jobs: types, steps, sizes and the reason beside a status."""
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 PHASE_WORDS = {
     "PREPARE": "Prepare",

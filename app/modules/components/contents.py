@@ -3,17 +3,14 @@
 import reflex as rx
 
 from app.frame.session import may
-from app.jobs.components.outputs import output_item
+from app.jobs.components.rail import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
-from app.ui.button import small_button
+from app.ui.controls import icon, page_link, small_button
 from app.ui.elements import ago
-from app.ui.feedback import notice
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import notice, titled_panel
 from app.ui.table import cell, heads, more_foot, table
 
 State = ModuleContentsState

@@ -1,17 +1,15 @@
 """The dependencies of a module: what it takes of others, and which others take something of it."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import may
-from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
-from app.ui.button import plain_button, small_button
-from app.ui.choice import choice
-from app.ui.feedback import notice
+from app.ui.controls import choice, icon_button, page_link, plain_button, small_button
 from app.ui.form.elements import check_field, exact_input
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import notice, titled_panel
 
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"
@@ -100,3 +98,14 @@ def dependencies() -> rx.Component:
         rx.cond(may("module.write"), _add()),
         custom_attrs={"data-testid": "dependencies"},
     )
+
+
+def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Component:
+    """A row: the other module's path, lines about it, and what can be done."""
+    path = one["path"].to(str)
+    link = page_link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks")
+    return rx.el.li(rx.el.div(link, *lines, class_name="grow"), action, key=one["id"].to(str))
+
+
+def unlink_button(label: Any, title: str, event: Any) -> rx.Component:
+    return icon_button("x", label, event, title=title)

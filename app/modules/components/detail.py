@@ -13,7 +13,7 @@ from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
-from app.modules.components.rail import beside_rail
+from app.modules.components.group import beside_rail
 from app.modules.components.repository import repository
 from app.modules.components.state_change import change_button
 from app.modules.state.actions import ModuleActionState
@@ -23,13 +23,19 @@ from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
-from app.ui.button import act_button, icon_button, link_button, plain_button, quiet_button, small_button
-from app.ui.choice import dropdown
+from app.ui.controls import (
+    act_button,
+    dropdown,
+    icon,
+    icon_button,
+    link_button,
+    page_link,
+    plain_button,
+    quiet_button,
+    small_button,
+)
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
-from app.ui.feedback import notice
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import menu_item, titled_panel
+from app.ui.panel import menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
 Module = ModulesState.module

@@ -6,8 +6,7 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
-from app.ui.button import act_button, plain_button
-from app.ui.copy import code_block
+from app.ui.controls import act_button, code_block, plain_button
 from app.ui.dialog import alert, cancel, dialog, dialog_acts, dialog_input, question, typed_field
 
 State = ModuleActionState

@@ -10,11 +10,9 @@ from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
-from app.ui.button import icon_button, small_button
-from app.ui.choice import choice, offered, segments
+from app.ui.controls import choice, icon, icon_button, offered, segments, small_button
+from app.ui.dialog import sheet, sheet_form
 from app.ui.form.elements import check_field, exact_input, problem_line
-from app.ui.icons import icon
-from app.ui.sheet import sheet, sheet_form
 
 State = ModuleFormState
 DRIFT_HINT = (

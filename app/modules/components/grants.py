@@ -3,9 +3,9 @@
 import reflex as rx
 
 from app.frame.session import may
-from app.modules.components.links import linked_module, unlink_button
+from app.modules.components.dependencies import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
-from app.ui.button import plain_button
+from app.ui.controls import plain_button
 from app.ui.elements import ago
 from app.ui.form.elements import exact_input
 from app.ui.panel import titled_panel

@@ -1,11 +1,12 @@
 """A group: what its modules inherit, who serves them, and how they are."""
 
+from collections.abc import Sequence
+
 import reflex as rx
 
 from app.access.panel import access_panel
 from app.frame.layout import OF_GROUP, path_tabs
 from app.frame.session import SessionState, may
-from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.group import GroupState
@@ -13,10 +14,8 @@ from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
-from app.ui.button import icon_button, plain_button
+from app.ui.controls import at, icon, icon_button, page_link, plain_button
 from app.ui.elements import ago
-from app.ui.icons import icon
-from app.ui.link import at, page_link
 from app.ui.panel import menu_item, titled_panel
 
 Group = ModulesState.group
@@ -151,4 +150,16 @@ def group_detail() -> rx.Component:
             rx.fragment(set_panels(), beside_rail([_modules()], [path_schedules(), _inherited()])),
         ),
         class_name="ry-stack ry-detail",
+    )
+
+
+def beside_rail(
+    first: Sequence[rx.Component], rail: Sequence[rx.Component], rest: Sequence[rx.Component] = ()
+) -> rx.Component:
+    """Place the rail beside the first components and the rest; where a rail has no room, it is between the two."""
+    return rx.el.div(
+        rx.el.div(*first, class_name="ry-stack"),
+        rx.el.div(*rail, class_name="ry-rail"),
+        rx.el.div(*rest, class_name="ry-stack") if rest else rx.fragment(),
+        class_name="ry-railed",
     )

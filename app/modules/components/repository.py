@@ -6,11 +6,10 @@ from app.frame.session import may
 from app.modules.state.repository import RepositoryState
 from app.modules.view.repository import INHERIT
 from app.triggers.view.triggers import APPLY_MODES
-from app.ui.choice import choice
+from app.ui.controls import choice, page_link
 from app.ui.dialog import question
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
-from app.ui.link import page_link
 from app.ui.panel import titled_panel
 
 Repository = RepositoryState.repository

@@ -7,10 +7,8 @@ import reflex as rx
 from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
-from app.ui.button import act_button, small_button
-from app.ui.choice import segments
+from app.ui.controls import act_button, icon, segments, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_field
-from app.ui.icons import icon
 
 State = StateChangeState
 

@@ -6,10 +6,7 @@ from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
-from app.ui.button import quiet_button, small_button
-from app.ui.choice import dropdown
-from app.ui.icons import icon
-from app.ui.link import at, page_link
+from app.ui.controls import at, dropdown, icon, page_link, quiet_button, small_button
 from app.ui.table import search_box
 
 MOVE_IN = "/dashboard/modules/move-in"

@@ -4,15 +4,14 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import SEGMENT, AppState, takes
+from app.frame.session import SEGMENT, AppState, puts, takes
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
 from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
 from app.project.models import Filter, Query
 from app.ui.form import fields
-from app.ui.form.fields import Wrong
-from app.ui.form.spec import texts
+from app.ui.form.fields import Wrong, texts
 from wire.spans import write_time_limits
 
 MAX_ROWS = 64
@@ -42,6 +41,8 @@ class ModuleFormState(AppState, rx.State):
     _module_id: str = ""
 
     set_source_kind = takes("source_kind", SEGMENT, of=SOURCE_KINDS)
+    # Close the sheet when a page opens: states outlive a reload.
+    leave = puts(kind="", errors={})
 
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
@@ -107,11 +108,6 @@ class ModuleFormState(AppState, rx.State):
         values |= {"time_limits": write_time_limits(row.get("time_limits") or {})}
         values |= {"drift_action": str(row.get("drift_action") or INHERIT)}
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
-
-    @rx.event
-    def leave(self) -> None:
-        """Close the sheet when a page opens: states outlive a reload."""
-        self.kind, self.errors = "", {}
 
     @rx.event
     def set_open(self, is_open: bool) -> None:

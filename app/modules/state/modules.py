@@ -9,8 +9,7 @@ from urllib.parse import quote
 import reflex as rx
 
 from app.access.state import AccessState
-from app.frame.layout import OF_GROUP, OF_MODULE
-from app.frame.route import say_in_address
+from app.frame.layout import OF_GROUP, OF_MODULE, say_in_address
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
 from app.live.page import RIGHTS, LivePage
@@ -27,7 +26,7 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
-from app.ui.reader import read
+from app.ui.view import read
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.

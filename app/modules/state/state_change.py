@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import SEGMENT, AppState, takes
 from app.jobs.state.run import RunState, lines
-from app.modules.state.lookup import find_module
+from app.modules.state.links import find_module
 from app.modules.state.modules import ModulesState
 
 ACTIONS = {"move": "Move", "remove": "Remove", "import": "Import"}

@@ -8,8 +8,7 @@ from statistics import median
 from typing import TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
-from app.ui.reader import Row, read
-from app.ui.words import STATUS_WORDS, count
+from app.ui.view import STATUS_WORDS, Row, count, read
 
 FEW_TYPES = 6
 FEW_RESOURCES = 8

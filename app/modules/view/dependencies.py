@@ -2,10 +2,9 @@
 
 from typing import TypedDict
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
-
 
 PROPOSED = "The code reads its outputs."
 

@@ -2,9 +2,8 @@
 
 from typing import Any, TypedDict
 
-from app.modules.view.drift_rules import write_drift_rules
-from app.modules.view.spec import HOOKS
-from app.ui.reader import Row
+from app.modules.view.spec import HOOKS, write_drift_rules
+from app.ui.view import Row
 from wire.spans import write_time_limits
 
 

@@ -6,8 +6,7 @@ from typing import TypedDict
 from urllib.parse import quote
 
 from app.modules.view.tree import result
-from app.ui.reader import Row
-from app.ui.words import count
+from app.ui.view import Row, count
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 58, 96, 16, 26
 LEGEND = "An edge leads from outputs to the module that uses them."

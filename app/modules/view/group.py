@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from app.modules.view.tree import result
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 MOST_MODULES = 200
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 
 class Pair(TypedDict):

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from app.triggers.view.triggers import APPLY_MODES, watched_folders
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 # The choice that removes a mode: the group above decides.
 INHERIT = "inherit"

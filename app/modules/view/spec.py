@@ -1,11 +1,21 @@
 """A module's form, checked field by field, and the spec that the database takes."""
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
-from app.modules.view import source_fields
-from app.modules.view.drift_rules import read_drift_rules
 from app.ui.form import fields
-from app.ui.form.spec import Checked, Form, texts
+from app.ui.form.fields import MAX_DEPTH, Checked, Form, Wrong, texts, without_password
+
+MAX_FILES = 64
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+
+# A rule of drift that is ignored: `address attribute until=2030-01-31 # reason`.
+_DRIFT_RULE = re.compile(
+    r"(?P<address>\S+)(?:\s+(?!until=)(?P<attribute>\S+))?(?:\s+until=(?P<until>\d{4}-\d\d-\d\d))?\s+#\s*(?P<reason>\S.*)"
+)
 
 ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
@@ -26,7 +36,7 @@ def check(raw: object, *, is_new: bool) -> Checked:
         "source_kind": _choice(checked, form, "source_kind", SOURCE_KINDS),
         "source": _source(checked, form),
         "engine": _choice(checked, form, "engine", ENGINES),
-        "engine_version": checked.take("engine_version", form, source_fields.engine_version, "") or None,
+        "engine_version": checked.take("engine_version", form, engine_version, "") or None,
         "extra_files": _files(checked, form, "extra"),
         "hooks": _hooks(checked, form),
         **_running(checked, form),
@@ -69,24 +79,24 @@ def _source(checked: Checked, form: Form) -> dict[str, Any]:
     if kind == "git":
         return {
             "url": checked.take("git_url", form, fields.git_url, ""),
-            "ref": checked.take("git_ref", form, source_fields.ref, ""),
+            "ref": checked.take("git_ref", form, ref, ""),
             "subfolder": checked.take("git_subfolder", form, _optional_path, ""),
         }
     if kind == "archive":
         return {
-            "url": checked.take("archive_url", form, source_fields.archive_url, ""),
-            "sha256": checked.take("archive_sha256", form, source_fields.sha256, "") or None,
+            "url": checked.take("archive_url", form, archive_url, ""),
+            "sha256": checked.take("archive_sha256", form, sha256, "") or None,
             "subfolder": checked.take("archive_subfolder", form, _optional_path, ""),
         }
     if kind == "inline":
         return {"files": _inline(checked, form)}
     if kind == "local":
-        return {"path": checked.take("local_path", form, source_fields.local_path, "")}
+        return {"path": checked.take("local_path", form, local_path, "")}
     return {}
 
 
 def _optional_path(text: str) -> str:
-    return source_fields.relative_path(text, is_optional=True)
+    return relative_path(text, is_optional=True)
 
 
 def _inline(checked: Checked, form: Form) -> dict[str, str]:
@@ -101,20 +111,93 @@ def _files(checked: Checked, form: Form, prefix: str) -> list[dict[str, Any]]:
     start = f"{prefix}_path:"
     numbers = [key.removeprefix(start) for key in form if key.startswith(start)]
     rows: dict[str, dict[str, Any]] = {}
-    for number in numbers[: source_fields.MAX_FILES]:
+    for number in numbers[:MAX_FILES]:
         path_key, content_key = f"{start}{number}", f"{prefix}_content:{number}"
         if not form[path_key].strip() and not form.get(content_key, "").strip():
             continue
-        path = checked.take(path_key, form, source_fields.relative_path, "")
+        path = checked.take(path_key, form, relative_path, "")
         content = checked.take(content_key, form, fields.text_of, "")
         if path in rows:
             checked.errors[path_key] = f"{path} is listed twice."
         rows[path] = {"path": path, "content": content}
-    if len(numbers) > source_fields.MAX_FILES:
-        checked.errors[prefix] = f"At most {source_fields.MAX_FILES} files."
+    if len(numbers) > MAX_FILES:
+        checked.errors[prefix] = f"At most {MAX_FILES} files."
     return list(rows.values())
 
 
 def _hooks(checked: Checked, form: Form) -> dict[str, str]:
     scripts = {hook: checked.take(f"hook:{hook}", form, fields.text_of, "") for hook in HOOKS}
     return {hook: script for hook, script in scripts.items() if script.strip()}
+
+
+def read_drift_rules(text: str) -> list[dict[str, str]]:
+    """Read the lines; what is missing of a rule is left out."""
+    rules = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if not (found := _DRIFT_RULE.fullmatch(line)):
+            raise Wrong(f'"{line[:60]}" is not a rule. Write: aws_instance.web tags.Seen until=2030-01-31 # reason')
+        rules.append({name: value for name, value in found.groupdict().items() if value})
+    return rules
+
+
+def write_drift_rules(rules: Iterable[Mapping[str, str]]) -> str:
+    return "\n".join(
+        " ".join(filter(None, [
+            each["address"], each.get("attribute"), each.get("until") and f"until={each['until']}", f"# {each['reason']}",
+        ]))
+        for each in rules
+    )  # fmt: skip
+
+
+def archive_url(value: str) -> str:
+    text = value.strip()
+    parts = urlsplit(text)
+    if parts.scheme != "https" or not parts.hostname or re.search(r"\s", text):
+        raise Wrong("An address that begins with https://.")
+    return without_password(text, parts.username or parts.password)
+
+
+def sha256(value: str) -> str:
+    """Take an optional checksum."""
+    text = value.strip()
+    if text and not _SHA256.fullmatch(text):
+        raise Wrong("64 hexadecimal digits, or leave it empty.")
+    return text.lower()
+
+
+def ref(value: str) -> str:
+    """Take a branch, tag or commit."""
+    text = value.strip()
+    if text.startswith("-") or re.search(r"[\s~^:?*\[\\\x00-\x1f]|\.\.|@\{", text) or len(text) > 250:
+        raise Wrong("A branch, a tag or a commit, without spaces.")
+    return text or "main"
+
+
+def relative_path(value: str, *, is_optional: bool = False) -> str:
+    """Take a path that stays below the working directory."""
+    text = value.strip()
+    if not text and is_optional:
+        return ""
+    parts = text.split("/")
+    if not text or text.startswith(("/", "~")) or "\\" in text or re.search(r"[\x00-\x1f]", text):
+        raise Wrong("A path inside the module, for example modules/vpc.")
+    if any(part in ("", ".", "..") for part in parts):
+        raise Wrong("The path must not leave the module: no empty part, no dots alone.")
+    if len(parts) > MAX_DEPTH:
+        raise Wrong(f"At most {MAX_DEPTH} folders deep.")
+    return text
+
+
+def local_path(value: str) -> str:
+    text = value.strip()
+    if not text.startswith(("/", "~/")) or re.search(r"[\x00-\x1f]", text) or ".." in text.split("/"):
+        raise Wrong("A full path on the runner's machine, for example /srv/infra/vpc.")
+    return text
+
+
+def engine_version(value: str) -> str:
+    """Take an optional engine version."""
+    text = value.strip().removeprefix("v")
+    if text and not _VERSION.fullmatch(text):
+        raise Wrong("A version like 1.10.5, or empty to use the runner's version.")
+    return text

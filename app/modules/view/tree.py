@@ -4,8 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.ui.reader import Row
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row
 
 # The modules of a group that were read, and how many it has.
 Listed = tuple[Sequence[Row], int]

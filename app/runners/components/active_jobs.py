@@ -9,12 +9,9 @@ from app.jobs.components.why import why_row
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.ui.badges import job_badge, tag
-from app.ui.button import quiet_button
+from app.ui.controls import icon, page_link, quiet_button
 from app.ui.elements import since
-from app.ui.feedback import empty, skeleton_rows
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import titled_panel
+from app.ui.panel import empty, skeleton_rows, titled_panel
 from app.ui.table import bare_table, cell, fresh_button, heads, holding, more_button
 
 HEADS = (

@@ -5,7 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.bulk import BulkState, Refusal
 from app.runners.state.runners import RunnersState
-from app.ui.button import act_button, icon_button, plain_button, quiet_button, small_button
+from app.ui.controls import act_button, icon_button, plain_button, quiet_button, small_button
 
 TITLES = {
     "drain": "Drain these runners?",

@@ -8,13 +8,10 @@ from app.runners.components.self_form import name_field, path_field
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
 from app.ui.badges import job_badge
-from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice, offered
+from app.ui.controls import act_button, choice, icon, offered, page_link, plain_button, small_button
 from app.ui.elements import doc_link, since
-from app.ui.feedback import empty
 from app.ui.form.elements import labelled
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.panel import empty
 
 State = AddRunnerState
 

@@ -10,9 +10,8 @@ from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
 from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
+from app.ui.controls import icon, page_link
 from app.ui.elements import ago, clock_time, date, load, since
-from app.ui.icons import icon
-from app.ui.link import page_link
 from app.ui.panel import titled_panel
 from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table

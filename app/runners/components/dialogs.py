@@ -6,13 +6,10 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
-from app.ui.button import act_button, small_button
-from app.ui.choice import choice, segments
-from app.ui.copy import code_block, copy_button
+from app.ui.controls import act_button, choice, code_block, copy_button, icon, segments, small_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field, labelled
-from app.ui.icons import icon
 
 State = RunnerActionState
 UPDATE_WAYS = {"systemd": "systemd", "Compose": "Compose", "Kubernetes": "Kubernetes"}

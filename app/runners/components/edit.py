@@ -6,11 +6,10 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
-from app.ui.choice import choice, offered
+from app.ui.controls import choice, icon, offered
 from app.ui.elements import doc_link
 from app.ui.form.elements import check_field, field, form_dialog, problem_line, text_field
-from app.ui.icons import icon
-from app.ui.words import TYPE_WORDS
+from app.ui.view import TYPE_WORDS
 
 State = RunnerEditState
 

@@ -7,9 +7,7 @@ import reflex as rx
 from app.runners.components.health import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
-from app.ui.button import quiet_button
-from app.ui.choice import dropdown
-from app.ui.icons import icon
+from app.ui.controls import dropdown, icon, quiet_button
 
 CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "Health"}
 

@@ -7,9 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
-from app.ui.button import quiet_button
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.controls import icon, page_link, quiet_button
 from app.ui.panel import titled_panel
 
 

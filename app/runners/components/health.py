@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.runners.view.health import Advice
-from app.ui.icons import icon
+from app.ui.controls import icon
 
 ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
 MARKS = {

@@ -7,9 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
-from app.ui.button import icon_button, small_button
-from app.ui.choice import dropdown
-from app.ui.icons import icon
+from app.ui.controls import dropdown, icon, icon_button, small_button
 from app.ui.panel import menu_item
 
 

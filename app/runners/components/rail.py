@@ -7,10 +7,9 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
-from app.ui.button import act_button, icon_button, quiet_button, small_button
+from app.ui.controls import act_button, icon, icon_button, quiet_button, small_button
 from app.ui.dialog import cancel, dialog, dialog_acts, question
 from app.ui.elements import ago, date
-from app.ui.icons import icon
 from app.ui.panel import titled_panel
 
 State = RunnerState

@@ -7,9 +7,8 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
-from app.ui.button import small_button
+from app.ui.controls import icon, small_button
 from app.ui.dialog import question
-from app.ui.icons import icon
 
 
 def _wave(wave: Any) -> rx.Component:

@@ -7,9 +7,8 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
-from app.ui.button import small_button
+from app.ui.controls import icon, small_button
 from app.ui.elements import clock_time, doc_link
-from app.ui.icons import icon
 from app.ui.panel import titled_panel
 
 State = RunnerScalingState

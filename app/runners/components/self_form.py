@@ -4,19 +4,25 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.releases.file_list import file_list
+from app.frame.releases.dialog import file_list
 from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.commands import FROM_CLONE, WAYS
 from app.runners.view.form import NAME_RULE
-from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice, segments
-from app.ui.copy import code_block, copy_button
+from app.ui.controls import (
+    act_button,
+    choice,
+    code_block,
+    copy_button,
+    icon,
+    page_link,
+    plain_button,
+    segments,
+    small_button,
+)
 from app.ui.elements import doc_link, secret, timer
 from app.ui.form.elements import field, labelled
-from app.ui.icons import icon
-from app.ui.link import page_link
 
 State = AddRunnerState
 

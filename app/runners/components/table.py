@@ -14,12 +14,9 @@ from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
 from app.ui.badges import runner_badge, tag
-from app.ui.button import act_button, plain_button
+from app.ui.controls import act_button, icon, page_link, plain_button
 from app.ui.elements import ago, date, load, since
-from app.ui.feedback import empty, skeleton_rows
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import or_problem
+from app.ui.panel import empty, or_problem, skeleton_rows
 from app.ui.table import bare_table, cell, fresh_button, holding, page_foot, show_all
 
 HEADS = (

@@ -7,7 +7,7 @@ import reflex as rx
 from app.runners.components.charts import area_chart, bar_spark
 from app.runners.state.runners import RunnersState
 from app.runners.view.curves import Curve
-from app.ui.icons import icon
+from app.ui.controls import icon
 
 
 def _move(tile: Any, *, has_arrow: bool) -> rx.Component:

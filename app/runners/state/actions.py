@@ -14,7 +14,7 @@ from app.project.runtime import runtime
 from app.project.store import OrgStore
 from app.runners.view import commands
 from app.runners.view.reach import reach_of, say_reach
-from app.ui.words import count
+from app.ui.view import count
 from wire.tokens import make_token
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")

@@ -7,7 +7,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.files import NO_FILE, RunnerFile, newest_files
-from app.frame.session import SEGMENT, say_error, takes
+from app.frame.session import SEGMENT, puts, say_error, takes
 from app.frame.versions import latest
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query, Row
@@ -25,7 +25,7 @@ from app.runners.view.form import (
     build_accounts,
     check_host,
 )
-from app.ui.words import parse_time
+from app.ui.view import parse_time
 from wire.tokens import make_token
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
@@ -67,6 +67,9 @@ class AddRunnerState(DeployForm, rx.State):
     set_labels = takes("labels", most=500)
     set_capacity = takes("capacity", most=9)
     set_way = takes("way", SEGMENT, of=WAYS)
+    # Remember that the token was copied, so that closing asks nothing.
+    copied = puts(is_copied=True)
+    keep_open = puts(is_asking=False)
 
     @rx.event
     async def open_sheet(self) -> rx.event.EventSpec | None:
@@ -190,11 +193,6 @@ class AddRunnerState(DeployForm, rx.State):
         self.file = self.files[0] if self.files else NO_FILE
 
     @rx.event
-    def copied(self) -> None:
-        """Remember that the token was copied, so that closing asks nothing."""
-        self.is_copied = True
-
-    @rx.event
     def set_open(self, is_open: bool) -> rx.event.EventSpec | None:
         """Close the sheet; ask first while the token was not copied."""
         if is_open:
@@ -204,10 +202,6 @@ class AddRunnerState(DeployForm, rx.State):
             self.is_asking = True
             return None
         return self._shut()
-
-    @rx.event
-    def keep_open(self) -> None:
-        self.is_asking = False
 
     @rx.event
     def close_anyway(self) -> rx.event.EventSpec:

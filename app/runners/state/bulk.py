@@ -5,11 +5,11 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error, takes
+from app.frame.session import AppState, puts, say_error, takes
 from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
-from app.ui.words import count
+from app.ui.view import count
 
 KINDS = ("drain", "disable", "update", "label")
 # The most runners that the database changes at a time, and that a list returns at a time.
@@ -35,6 +35,7 @@ class BulkState(AppState, rx.State):
     _seen: dict[str, tuple[str, int]] = {}
 
     set_reason = takes("reason")
+    close = puts(kind="", refused=[], is_busy=False)
 
     async def _page(self) -> list[tuple[str, str, int]]:
         """The runners that are on the page: id, status and running jobs; shared ones are nobody's to change."""
@@ -87,10 +88,6 @@ class BulkState(AppState, rx.State):
     def ask(self, kind: str) -> None:
         if kind in KINDS and (self.selected or self.is_all):
             self.kind, self.reason, self.label, self.refused = kind, "", "", []
-
-    @rx.event
-    def close(self) -> None:
-        self.kind, self.refused, self.is_busy = "", [], False
 
     @rx.event
     def set_label(self, text: str) -> None:

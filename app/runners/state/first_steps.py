@@ -8,7 +8,7 @@ from app.project.errors import AppError, SignedOut
 from app.project.models import Filter, Query
 from app.runners.view.first_steps import Step, steps
 from app.runners.view.form import TEST_GROUP, TEST_MODULE
-from app.ui.reader import Row
+from app.ui.view import Row
 
 CHECK_EVERY_MS = 4000
 HOME = "/runners"

@@ -4,13 +4,14 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, takes
+from app.frame.session import AppState, puts, takes
 
 
 class RolloutState(AppState, rx.State):
     aborting: str = ""
 
     ask_abort = takes("aborting")
+    keep = puts(aborting="")
 
     @rx.event
     async def pause(self, rollout_id: str) -> rx.event.EventSpec | None:
@@ -23,10 +24,6 @@ class RolloutState(AppState, rx.State):
         """Go on; what failed stays as it is."""
         args, text = {"p_rollout": rollout_id}, "Runners that failed stay as they are."
         return await self._act("resume_rollout", args, "The rollout continues", text)
-
-    @rx.event
-    def keep(self) -> None:
-        self.aborting = ""
 
     @rx.event
     async def abort(self) -> Any:

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import takes
+from app.frame.session import puts, takes
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
@@ -33,8 +33,7 @@ from app.runners.view.detail import (
 )
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
-from app.ui.reader import read
-from app.ui.words import parse_time
+from app.ui.view import parse_time, read
 
 JOBS_SHOWN = 8
 RUNNING = ("CLAIMED", "PROCESSING")
@@ -83,6 +82,7 @@ class RunnerState(LivePage, rx.State):
     revoking_effect: str = ""
 
     choose_path = takes("chosen_path", of="paths")
+    keep_token = puts(revoking_id="")
 
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
@@ -205,10 +205,6 @@ class RunnerState(LivePage, rx.State):
             return
         self.revoking_id, self.revoking_hint = token_id, token["hint"]
         self.revoking_effect = say_revocation(token, self.connected_count, self.pulse["used"])
-
-    @rx.event
-    def keep_token(self) -> None:
-        self.revoking_id = ""
 
     @rx.event
     async def revoke_token(self) -> rx.event.EventSpec | None:

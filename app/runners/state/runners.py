@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.route import say_in_address
+from app.frame.layout import say_in_address
 from app.jobs.view import queue
 from app.live.page import LivePage
 from app.live.patches import shown

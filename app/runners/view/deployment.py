@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from app.runners.view.rows import versions
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
 SIZES = {

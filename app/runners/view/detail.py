@@ -7,8 +7,7 @@ from typing import TypedDict
 from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
-from app.ui.reader import Row, read
-from app.ui.words import count, duration, parse_time
+from app.ui.view import Row, count, duration, parse_time, read
 
 TICK = timedelta(minutes=15)
 TICKS = 96

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 
 class Step(TypedDict):

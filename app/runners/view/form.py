@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from app.ui.form import fields
-from app.ui.form.fields import Wrong
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
-from app.ui.words import TYPE_WORDS
+from app.ui.form.fields import Checked, Wrong, texts
+from app.ui.view import TYPE_WORDS, Row, read
 
 # A select needs a value for "none of them".
 # Where "Run a test plan" puts its temporary module.

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 from app.runners.view.rows import clock_words
-from app.ui.reader import Row
+from app.ui.view import Row
 
 
 class Advice(TypedDict):

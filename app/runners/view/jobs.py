@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 

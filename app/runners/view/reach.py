@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 
 @dataclass(frozen=True)

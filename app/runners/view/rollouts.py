@@ -2,8 +2,7 @@
 
 from typing import TypedDict
 
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 
 class Wave(TypedDict):

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from app.runners.view.events import say_reason
-from app.ui.reader import Row, read
-from app.ui.words import capitalised, count, duration
+from app.ui.view import Row, capitalised, count, duration, read
 
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"

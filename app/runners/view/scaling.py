@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import TypedDict
 
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
-from app.ui.words import capitalised
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, capitalised, read
 
 MOST_TASKS = 100
 # Label and the range that makes sense, by the form's field.

@@ -6,8 +6,7 @@ from typing import Any, TypedDict
 
 from app.project.store import OrgStore
 from app.runners.view.curves import NO_CURVE, Curve, bars, smooth
-from app.ui.reader import Row, read
-from app.ui.words import queue_wait
+from app.ui.view import Row, queue_wait, read
 
 MAX_PERCENT = 300
 PER_HOUR = "jobs/h"

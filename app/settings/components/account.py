@@ -10,10 +10,9 @@ from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
-from app.ui.button import act_button, small_button
+from app.ui.controls import act_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_input, error_line
-from app.ui.feedback import problem_line
-from app.ui.panel import titled_panel
+from app.ui.panel import problem_line, titled_panel
 
 State = AccountState
 

@@ -5,12 +5,9 @@ import reflex as rx
 from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
-from app.ui.button import plain_button
-from app.ui.choice import choice, dropdown
+from app.ui.controls import choice, dropdown, icon, page_link, plain_button
 from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.panel import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked
 from app.ui.table import page_foot, search_box, show_all
 

@@ -7,12 +7,10 @@ from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.cloud_identities import IdentitiesState
 from app.settings.view.cloud_identities import IdentityView
-from app.ui.copy import code_block
+from app.ui.controls import code_block, icon, page_link
 from app.ui.elements import ago
-from app.ui.feedback import empty
 from app.ui.form.elements import Fields, form_dialog
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
 State = IdentitiesState

@@ -7,11 +7,9 @@ from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
-from app.ui.copy import code_block
-from app.ui.feedback import empty
+from app.ui.controls import code_block, icon, page_link
 from app.ui.form.elements import Fields, form_dialog, labelled, text_field
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
 State = JobIdentitiesState

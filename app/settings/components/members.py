@@ -10,16 +10,13 @@ from app.settings.components.settings_page import settings_page
 from app.settings.components.teams import team_dialogs, teams_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLES, MemberRow
-from app.ui.button import act_button, plain_button
-from app.ui.choice import choice
-from app.ui.copy import secret_line
+from app.ui.controls import act_button, choice, icon, plain_button, secret_line
 from app.ui.dialog import dialog, dialog_acts, question
 from app.ui.elements import ago
 from app.ui.form.elements import labelled, problem_line
-from app.ui.icons import icon
 from app.ui.panel import menu, menu_item
 from app.ui.resource import Column, moment, resource_panel
-from app.ui.words import ROLE_WORDS
+from app.ui.view import ROLE_WORDS
 
 State = MembersState
 

@@ -5,8 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.organisation import OrganisationState
-from app.ui.button import act_button, plain_button
-from app.ui.copy import copy_icon
+from app.ui.controls import act_button, copy_icon, plain_button
 from app.ui.dialog import question, typed_field
 from app.ui.elements import date
 from app.ui.form.elements import check_field, text_field

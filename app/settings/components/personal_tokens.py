@@ -4,12 +4,9 @@ import reflex as rx
 
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.settings.state.personal_tokens import DAYS, PersonalTokensState, TokenView
-from app.ui.button import act_button, small_button
-from app.ui.choice import choice
-from app.ui.copy import secret_line
+from app.ui.controls import act_button, choice, icon, secret_line, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_field, dialog_input, error_line
 from app.ui.elements import date
-from app.ui.icons import icon
 from app.ui.panel import settings_panel
 from app.ui.resource import Column, moment, removal, rows_table, strong
 

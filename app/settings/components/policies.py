@@ -7,8 +7,8 @@ from app.frame.session import SessionState
 from app.jobs.view.checks import LEVELS
 from app.settings.components.settings_page import settings_page
 from app.settings.state.policies import TEST, PoliciesState
-from app.ui.feedback import empty
 from app.ui.form.elements import Fields, form_dialog
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
 State = PoliciesState

@@ -8,12 +8,10 @@ from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS
-from app.ui.button import plain_button
-from app.ui.choice import segments
-from app.ui.copy import copy_button, once_line, secret_line
+from app.ui.controls import copy_button, once_line, plain_button, secret_line, segments
 from app.ui.dialog import question, secret_dialog
-from app.ui.feedback import empty
 from app.ui.form.elements import Fields, field, form_dialog, text_area, text_field
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, moment, mono, resource_panel, row_menu, strong
 
 State = AccountsState

@@ -5,7 +5,7 @@ import reflex as rx
 from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
-from app.ui.button import plain_button, small_button
+from app.ui.controls import plain_button, small_button
 from app.ui.dialog import question
 from app.ui.elements import clock_time
 from app.ui.panel import settings_panel

@@ -7,8 +7,8 @@ import reflex as rx
 
 from app.frame.layout import page, place_tabs
 from app.frame.session import SessionState
-from app.ui.feedback import empty
-from app.ui.link import page_link
+from app.ui.controls import page_link
+from app.ui.panel import empty
 
 # An entry's pages are its tabs; the first one opens.
 ENTRIES = (

@@ -7,12 +7,10 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.sign_in import ROLES, SignInState
-from app.ui.button import act_button, plain_button, small_button
-from app.ui.choice import choice
+from app.ui.controls import act_button, choice, plain_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
-from app.ui.feedback import empty, problem_line
 from app.ui.form.elements import check_field, field, text_field
-from app.ui.panel import or_problem, settings_panel
+from app.ui.panel import empty, or_problem, problem_line, settings_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table, strong
 
 State = SignInState

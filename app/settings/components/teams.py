@@ -6,11 +6,10 @@ from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.settings.state.members import MembersState
 from app.settings.state.teams import Person, TeamsState
-from app.ui.button import act_button
+from app.ui.controls import act_button
 from app.ui.dialog import alert, dialog_acts
-from app.ui.feedback import empty
 from app.ui.form.elements import dialog_form, text_field
-from app.ui.panel import settings_panel
+from app.ui.panel import empty, settings_panel
 from app.ui.resource import Act, Column, moment, removal, row_menu, strong, waiting_table
 
 State = TeamsState

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import takes
+from app.frame.session import puts, takes
 from app.live.page import LivePage
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
@@ -28,6 +28,7 @@ class MembersState(LivePage, rx.State):
     removal: Removal = {"title": "", "text": "", "act": ""}
 
     choose_role = takes("role", of=ROLES)
+    keep = puts(removing="")
 
     async def _prepare(self, session: BrowserSession) -> None:
         self.is_inviting, self.invited_id, self.removing = False, "", ""
@@ -93,10 +94,6 @@ class MembersState(LivePage, rx.State):
         row = self._find(key)
         if row is not None:
             self.removing, self.removal = key, build_removal(row)
-
-    @rx.event
-    def keep(self) -> None:
-        self.removing = ""
 
     @rx.event
     async def remove(self) -> Any:

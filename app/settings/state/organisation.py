@@ -9,8 +9,7 @@ from app.live.page import LivePage
 from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.ui.form.fields import Wrong, time_limits, whole_number
-from app.ui.form.spec import Checked, texts
+from app.ui.form.fields import Checked, Wrong, texts, time_limits, whole_number
 from wire.spans import write_time_limits
 
 

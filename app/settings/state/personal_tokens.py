@@ -9,7 +9,7 @@ from app.live.item_form import Removal, Removing
 from app.project.errors import AppError
 from app.project.models import Row
 from app.project.token_limits import EVERYTHING, LIMITS
-from app.ui.reader import read
+from app.ui.view import read
 from wire.tokens import make_personal_token
 
 DAYS = {"30": "In 30 days", "90": "In 90 days", "365": "In a year"}

@@ -9,8 +9,8 @@ from app.jobs.view.checks import LEVELS
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import read
+from app.ui.form.fields import Checked, texts
+from app.ui.view import read
 
 ONE_FILE = "policy.rego"
 # The choice beside the levels: nothing is attached, and earlier plans are tested.

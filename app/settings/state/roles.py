@@ -6,9 +6,8 @@ import reflex as rx
 
 from app.live.item_form import Items, Removal
 from app.project.store import Changed, OrgStore
-from app.ui.form.spec import texts
-from app.ui.reader import read
-from app.ui.words import ROLE_WORDS
+from app.ui.form.fields import texts
+from app.ui.view import ROLE_WORDS, read
 
 TICKED = "verb:"
 

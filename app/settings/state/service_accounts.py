@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import SEGMENT, ShownSecret, takes
+from app.frame.session import SEGMENT, ShownSecret, puts, takes
 from app.live.item_form import ItemForm
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -31,6 +31,7 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
     shown_client: str = ""
 
     set_way = takes("way", SEGMENT, of=("oidc", "secret"))
+    keep = puts(asking="")
 
     async def _prepare(self, session: BrowserSession) -> None:
         self.is_open, self.asking, self.shown_id = False, "", ""
@@ -90,10 +91,6 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
         found = self._find(key)
         if what in ("rotate", "remove") and found is not None:
             self.asking, self.asking_id, self.asking_name = what, key, found["name"]
-
-    @rx.event
-    def keep(self) -> None:
-        self.asking = ""
 
     @rx.event
     async def confirm(self) -> Any:

@@ -5,14 +5,14 @@ from urllib.parse import unquote
 
 import reflex as rx
 
-from app.frame.session import takes
+from app.frame.session import puts, takes
 from app.http.cookies import SAID, read_sid
 from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
 from app.project.models import BrowserSession, Row
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.ui.reader import read
+from app.ui.view import read
 
 PAIR = tuple[str, str]
 NO_ROLE, NOBODY = "none", ""
@@ -83,6 +83,7 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     callback: str = ""
 
     set_only = takes("is_only", bool)
+    close = puts(is_choosing=False)
 
     async def _prepare(self, session: BrowserSession) -> None:
         del session
@@ -151,10 +152,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
         found = next((team for team in self.teams if team["id"] == key), None)
         if found is not None:
             self.chosen, self.is_choosing = cast("TeamView", dict(found)), True
-
-    @rx.event
-    def close(self) -> None:
-        self.is_choosing = False
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:

@@ -4,9 +4,10 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import puts
 from app.live.item_form import OpenForm, Removal, Removing
 from app.project.models import Filter, Query, Row
-from app.ui.reader import read
+from app.ui.view import read
 
 
 class TeamView(TypedDict):
@@ -37,6 +38,9 @@ class TeamsState(Removing, OpenForm, rx.State):
     people: list[Person] = []
     chosen: TeamView = read(TeamView, {})
     is_choosing: bool = False
+
+    # Close that list; each tick was saved at once.
+    close = puts(is_choosing=False)
 
     def _close(self) -> None:
         self.is_open, self.removing, self.is_choosing = False, "", False
@@ -70,11 +74,6 @@ class TeamsState(Removing, OpenForm, rx.State):
         found = self._find(key)
         if found is not None:
             self.chosen, self.is_choosing = found, True
-
-    @rx.event
-    def close(self) -> None:
-        """Close that list; each tick was saved at once."""
-        self.is_choosing = False
 
     @rx.event
     async def put(self, user: str, is_member: bool) -> None:

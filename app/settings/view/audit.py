@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
 _ACTOR = re.compile(r"[^\w.@+ -]")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.runners.view.deployment import check_words
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, read
 
 _ARN = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+){1,2}-\d")

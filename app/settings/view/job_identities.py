@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TypedDict
 
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, read
 
 KINDS = {
     "aws": "AWS roles",

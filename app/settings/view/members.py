@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypedDict
 
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 ROLES = ("owner", "admin", "operator", "viewer", "guest")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")

@@ -9,12 +9,10 @@ from urllib.parse import urlsplit
 from app.runners.view.launch import AUDIENCE
 from app.settings.view.trusts import PLATFORMS
 from app.ui.form import fields
-from app.ui.form.fields import Wrong
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
+from app.ui.form.fields import Checked, Wrong, texts
+from app.ui.view import Row, read
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
-
 
 NO_ROLE = "none"
 ROLES = (NO_ROLE, "viewer", "operator", "admin")

@@ -9,13 +9,11 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import connection_mark
 from app.triggers.state.git import GitState
 from app.triggers.view.git import POLLS, PROVIDERS, ConnectionView
-from app.ui.choice import choice
-from app.ui.copy import copy_button, once_line, secret_line
-from app.ui.dialog import question, secret_dialog
-from app.ui.feedback import empty
+from app.ui.controls import choice, copy_button, once_line, secret_line
+from app.ui.dialog import form_sheet, question, secret_dialog
 from app.ui.form.elements import Fields, labelled, problem_line, text_field
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, moment, removal, resource_panel, row_menu
-from app.ui.sheet import form_sheet
 
 State = GitState
 

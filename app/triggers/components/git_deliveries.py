@@ -5,12 +5,9 @@ import reflex as rx
 from app.triggers.components.marks import verdict_mark
 from app.triggers.state.git import EVERY, GitState
 from app.triggers.view.git import DeliveryView, ModuleVerdict
-from app.ui.choice import choice, offered
+from app.ui.controls import choice, icon, offered, page_link
 from app.ui.elements import clock_seconds
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import settings_panel
+from app.ui.panel import empty, settings_panel
 from app.ui.table import cell, heads, older_foot, table
 
 State = GitState

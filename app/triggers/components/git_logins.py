@@ -6,16 +6,11 @@ from app.frame.session import SessionState
 from app.triggers.state.git import GitState
 from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git_logins import ME, LoginView
-from app.ui.button import act_button, plain_button
-from app.ui.choice import choice, offered
-from app.ui.copy import copy_button
-from app.ui.dialog import alert, dialog_acts
-from app.ui.feedback import empty
+from app.ui.controls import act_button, choice, copy_button, icon, offered, plain_button
+from app.ui.dialog import alert, dialog_acts, form_sheet
 from app.ui.form.elements import field, text_field
-from app.ui.icons import icon
-from app.ui.panel import settings_panel
+from app.ui.panel import empty, settings_panel
 from app.ui.resource import Act, Column, removal, row_menu, waiting_table
-from app.ui.sheet import form_sheet
 
 State = GitLoginsState
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.icons import icon
+from app.ui.controls import icon
 
 RUNS = {
     "RUNNING": ("loader-circle", "blue", "Running"),

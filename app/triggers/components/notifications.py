@@ -7,15 +7,12 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
-from app.ui.button import plain_button, small_button
-from app.ui.choice import choice
+from app.ui.controls import choice, icon, plain_button, small_button
+from app.ui.dialog import form_sheet
 from app.ui.elements import clock_seconds
-from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, labelled, problem_line, text_field
-from app.ui.icons import icon
-from app.ui.panel import settings_panel
+from app.ui.panel import empty, settings_panel
 from app.ui.resource import Act, Column, moment, mono, removal, resource_panel, row_menu, rows_table
-from app.ui.sheet import form_sheet
 from app.ui.table import older_foot
 
 State = NotificationsState

@@ -3,10 +3,10 @@
 import reflex as rx
 
 from app.triggers.state.triggers import TriggersState
-from app.ui.choice import choice, segments
+from app.ui.controls import choice, segments
+from app.ui.dialog import form_sheet
 from app.ui.form.elements import Fields, exact_input, field, labelled, problem_line
 from app.ui.resource import removal
-from app.ui.sheet import form_sheet
 
 State = TriggersState
 OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}

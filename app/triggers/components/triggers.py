@@ -8,12 +8,9 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import trigger_mark
 from app.triggers.state.triggers import PAGE_SIZE, TriggersState
 from app.triggers.view.triggers import KINDS, TriggerView
-from app.ui.button import act_button, link_button
-from app.ui.choice import segments
+from app.ui.controls import act_button, icon, link_button, page_link, segments
 from app.ui.elements import ago
-from app.ui.feedback import empty
-from app.ui.icons import icon
-from app.ui.link import page_link
+from app.ui.panel import empty
 from app.ui.resource import Act, Column, resource_panel, row_menu
 from app.ui.table import page_foot, search_box, show_all
 

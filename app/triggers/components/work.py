@@ -8,11 +8,8 @@ from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
-from app.ui.button import act_button, link_button, plain_button, small_button
-from app.ui.choice import dropdown
+from app.ui.controls import act_button, at, dropdown, icon, link_button, page_link, plain_button, small_button
 from app.ui.dialog import question, typed_field
-from app.ui.icons import icon
-from app.ui.link import at, page_link
 from app.ui.panel import menu_item, titled_panel
 
 State = WorkState

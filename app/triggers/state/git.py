@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import ShownSecret, takes
+from app.frame.session import ShownSecret, puts, takes
 from app.live.item_form import Items, Removal
 from app.live.page import LogPages
 from app.project.models import BrowserSession
@@ -50,6 +50,7 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
 
     set_provider = takes("provider", of=PROVIDERS)
     set_poll = takes("poll", of=POLLS)
+    keep_secret = puts(replacing="", replacing_name="")
 
     async def _prepare(self, session: BrowserSession) -> None:
         await super()._prepare(session)
@@ -136,10 +137,6 @@ class GitState(Items, LogPages, ShownSecret, rx.State):
         found = self._find(key)
         if found is not None:
             self.replacing, self.replacing_name = key, found["name"]
-
-    @rx.event
-    def keep_secret(self) -> None:
-        self.replacing = self.replacing_name = ""
 
     @rx.event
     async def replace_secret(self) -> rx.event.EventSpec | None:

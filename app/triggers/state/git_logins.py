@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import puts
 from app.live.item_form import OpenForm, Removal, Removing
 from app.project.models import Filter, Query
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
@@ -18,6 +19,8 @@ class GitLoginsState(Removing, OpenForm, rx.State):
     members: list[MemberChoice] = []
     comment: str = ""
     comment_login: str = ""
+
+    close_comment = puts(comment="")
 
     def _close(self) -> None:
         self.is_open, self.removing, self.comment = False, "", ""
@@ -58,7 +61,3 @@ class GitLoginsState(Removing, OpenForm, rx.State):
         await self._read()
         self.is_open = False
         return None if member == ME else rx.toast.success("Linked")
-
-    @rx.event
-    def close_comment(self) -> None:
-        self.comment = ""

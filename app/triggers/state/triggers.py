@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import reflex as rx
 
-from app.frame.route import say_in_address
+from app.frame.layout import say_in_address
 from app.frame.session import takes
 from app.live.item_form import Items, Removal
 from app.live.page import LivePage

@@ -2,8 +2,7 @@
 
 from typing import Any, TypedDict
 
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 PROVIDERS = {"github": "GitHub", "gitlab": "GitLab", "gitea": "Gitea"}
 MODES = {

@@ -6,9 +6,8 @@ import secrets
 from typing import TypedDict
 
 from app.ui.form import fields
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, count, read
 
 PROVIDERS = {
     "github": "GitHub",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from app.ui.reader import Row
+from app.ui.view import Row
 
 ME = "me"
 

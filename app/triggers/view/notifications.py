@@ -2,8 +2,8 @@
 
 from typing import TypedDict
 
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, read
 
 EVENTS = {
     "job.awaiting_approval": "Approval requested",

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from app.frame.versions import latest, published
 from app.project.store import OrgStore
-from app.ui.reader import read
+from app.ui.view import read
 
 
 class ReleaseRow(TypedDict):

@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import TypedDict
 
 from app.triggers.view.sets import TITLES
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 DECISIONS = {"apply": "Can be applied", "approve": "Waits for approval"}
 PREVIEW = "Preview with planned values. It is planned again after they are applied, and is never applied itself."

@@ -2,8 +2,8 @@
 
 from typing import Any, TypedDict
 
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, read
 
 OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
 # The choices that the segmented control offers before somebody writes cron themselves.

@@ -2,7 +2,7 @@
 
 from typing import Any, TypedDict
 
-from app.ui.reader import Row, read
+from app.ui.view import Row, read
 
 TITLES = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy"}
 MINUTE = 60

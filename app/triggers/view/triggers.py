@@ -5,8 +5,7 @@ from urllib.parse import quote
 from app.triggers.view.git import change_href
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.view import Row, count, read
 
 KINDS = {"any": "All", "push": "Pushes", "pull_request": "Pull requests", "schedule": "Schedules"}
 APPLY_MODES = {

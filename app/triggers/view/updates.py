@@ -2,8 +2,8 @@
 
 import re
 
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row
 
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")

@@ -5,10 +5,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.button import act_button
-from app.ui.choice import choice
+from app.ui.controls import act_button, choice, icon
 from app.ui.dialog import cancel, dialog, dialog_acts
-from app.ui.icons import icon
 
 
 def problem_line(key: Any, words: Any) -> rx.Component:

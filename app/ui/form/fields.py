@@ -2,10 +2,15 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from wire.spans import read_time_limits
+
+Form = Mapping[str, str]
+T = TypeVar("T")
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 8
@@ -133,3 +138,26 @@ def text_of(value: str, limit: int = MAX_TEXT) -> str:
     if "\x00" in value:
         raise Wrong("It contains a character that is not text.")
     return value
+
+
+@dataclass
+class Checked:
+    """The spec, and what is wrong by field; the spec is only good when nothing is."""
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def take(self, key: str, form: Form, rule: Callable[[str], T], default: Any) -> T:
+        """Apply a rule to a field and keep its complaint, if any."""
+        try:
+            return rule(form.get(key, ""))
+        except Wrong as wrong:
+            self.errors[key] = str(wrong)
+            return default  # type: ignore[no-any-return]
+
+
+def texts(form: object) -> dict[str, str]:
+    """Keep the text fields of whatever a browser sent; anything else is treated as not filled in."""
+    if not isinstance(form, Mapping):
+        return {}
+    return {key: value for key, value in form.items() if isinstance(key, str) and isinstance(value, str)}

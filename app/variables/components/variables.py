@@ -6,14 +6,11 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.button import act_button, plain_button
+from app.ui.controls import act_button, icon, page_link, plain_button
 from app.ui.dialog import alert, dialog_acts
 from app.ui.elements import ago
-from app.ui.feedback import empty
 from app.ui.form.elements import Fields, check_field, field, form_dialog, labelled, problem_line, text_area
-from app.ui.icons import icon
-from app.ui.link import page_link
-from app.ui.panel import settings_panel
+from app.ui.panel import empty, settings_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table
 from app.variables.state.variables import VariablesState
 from app.variables.view.rows import KINDS, VariableView

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import takes
+from app.frame.session import puts, takes
 from app.live.item_form import Items, Removal
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
@@ -48,6 +48,7 @@ class VariablesState(Items, rx.State):
 
     set_kind = takes("kind", of=KINDS)
     set_enforced = takes("is_enforced", bool)
+    close_users = puts(users_of="")
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Read the path from the address."""
@@ -140,7 +141,3 @@ class VariablesState(Items, rx.State):
         if found is not None:
             self.users = build_users(await self._rpc("list_variable_users", {"p_variable": int(key)}))
             self.users_of = found["name"]
-
-    @rx.event
-    def close_users(self) -> None:
-        self.users_of = ""

@@ -4,9 +4,8 @@ import json
 from typing import Any, TypedDict
 
 from app.ui.form import fields
-from app.ui.form.spec import Checked, texts
-from app.ui.reader import Row, read
-from app.ui.words import count
+from app.ui.form.fields import Checked, texts
+from app.ui.view import Row, count, read
 
 KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment", "file": "File"}
 # A longer value is shown by its beginning.

@@ -16,7 +16,6 @@ from cli.commands.notifications import NOTIFY
 from cli.engines.cache import binary_folder, find
 from cli.engines.catalog import ENGINES
 from cli.folders import sources_folder
-from cli.launcher.demo.credentials import TokenFile
 from cli.launcher.process import Part
 from cli.manifest import read_manifest
 from cli.runners.shared import SharedRunner, give_token
@@ -25,6 +24,27 @@ from cli.version import __version__
 from stack.secrets import Secrets
 from stack.settings import PROJECT, Settings
 from wire.tokens import make_token
+
+
+class TokenFile:
+    """Tokens by the runner's name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tokens: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, name: str) -> dict[str, str] | None:
+        """Return id and token of a runner that was registered before."""
+        return self._tokens.get(name)
+
+    def put(self, name: str, worker_id: str, token: str) -> dict[str, str]:
+        """Keep id and token; nobody else can read the file."""
+        self._tokens[name] = {"id": worker_id, "token": token}
+        self._path.touch(mode=0o600)
+        self._path.chmod(0o600)
+        self._path.write_text(json.dumps(self._tokens, indent=2))
+        return self._tokens[name]
+
 
 DEMO_EMAIL = "demo@runyard.local"
 ORGANISATION = ("Example Platform", "example-platform")

@@ -6,8 +6,8 @@ import pytest
 
 from app.app import FRAMED
 from app.frame import not_found
-from app.frame.route import Route
-from app.ui.link import at, organisation_in, within
+from app.frame.layout import Route
+from app.ui.controls import at, organisation_in, within
 
 # A link that is written as a page's inner address: React's router, or the browser, would go there.
 PLAIN = re.compile(r"""(?:to|href):\s*\(?["']/dashboard[^"']*""")

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from cli.engines import ENGINES
 from worker.cloud.service import COMMAND
-from worker.exit_codes import ExitCode
+from worker.errors import ExitCode
 from worker.settings.sources import path_of_variable
 from worker.version import __version__
 

@@ -8,7 +8,7 @@ from cli.errors import EXPLANATIONS as COMMAND_ENDS
 from stack.settings import PROJECT
 from worker.attempt.control import StopCause
 from worker.cloud.session import NO_RIGHTS
-from worker.exit_codes import EXPLANATIONS as RUNNER_ENDS
+from worker.errors import EXPLANATIONS as RUNNER_ENDS
 
 PAGE = (PROJECT / "docs" / "reference" / "errors.md").read_text()
 # Codes that the code does not spell out at the place where it raises them.

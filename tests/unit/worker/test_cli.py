@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.exit_codes import EXPLANATIONS, ExitCode
+from worker.errors import EXPLANATIONS, ExitCode
 from worker.version import __version__
 
 RUNNER_ID = "7b0b1c9e-8f0c-4a77-9d0c-0d8b0a7c2f11"

@@ -9,15 +9,13 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.attempt.outcome import Outcome, given_back
 from worker.attempt.saved_attempt import attempt_folder
 from worker.enums import JobStatus, JobType
-from worker.errors import RunnerUnfit
+from worker.errors import ExitCode, RunnerUnfit
 from worker.executor import Executor
-from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.running.table import JobHandle
 from worker.settings import load_settings
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
-from worker.logs.known_secrets import KnownSecrets
+from worker.logs.redactor import KnownSecrets
 from worker.settings import load_settings
 from worker.vaults import read_secret
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.guard.arguments import BadArguments, check_arguments
+from app.guard.events import BadArguments, check_arguments
 from app.jobs.state.run import RunState
 from app.modules.state.form import ModuleFormState
 from app.runners.state.runner import RunnerState

@@ -11,8 +11,7 @@ from reflex_base.registry import RegisteredEventHandler, RegistrationContext
 
 import app.app  # noqa: F401  every page, and so every state
 from app.frame.session import SessionState
-from app.guard.arguments import BadArguments, check_arguments, hints_of
-from app.guard.events import DenyByDefault, is_public
+from app.guard.events import BadArguments, DenyByDefault, check_arguments, hints_of, is_public
 from app.http.cookies import NAME
 from app.project.models import BrowserSession
 from app.project.runtime import runtime

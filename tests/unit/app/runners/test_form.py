@@ -3,7 +3,7 @@
 import pytest
 
 from app.runners.view.form import build_accounts, check_host, check_runner, new_name_problem, read_runner
-from app.ui.words import TYPE_WORDS
+from app.ui.view import TYPE_WORDS
 
 WORKER = {
     "name": "build-host-03",

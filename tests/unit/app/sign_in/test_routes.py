@@ -11,7 +11,7 @@ from starlette.requests import Request
 from app.project.client import Client
 from app.project.errors import Refused
 from app.project.settings import Settings
-from app.sign_in.addresses import browser_address
+from app.sign_in.provider import browser_address
 from app.sign_in.routes import sign_in
 
 

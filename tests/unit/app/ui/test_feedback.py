@@ -1,7 +1,7 @@
 """The skeleton shown in place of a table while it loads."""
 
 from app.runners.components.table import HEADS
-from app.ui.feedback import skeleton_rows
+from app.ui.panel import skeleton_rows
 
 
 def test_skeleton_rows_have_the_columns_of_the_heads() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypedDict
 
-from app.ui.reader import read
+from app.ui.view import read
 
 
 class Seen(TypedDict):

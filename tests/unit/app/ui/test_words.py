@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ui.words import queue_wait
+from app.ui.view import queue_wait
 
 
 @pytest.mark.parametrize(

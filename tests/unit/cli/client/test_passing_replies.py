@@ -12,9 +12,8 @@ import pytest
 
 from cli.client import identity, workload
 from cli.client.api import FAILED, Api, refusal
-from cli.client.auth import PersonSession, refresh, sign_in
+from cli.client.auth import PersonSession, exchange, refresh, sign_in
 from cli.client.http import Connection, Reply
-from cli.client.personal import exchange
 from cli.client.profiles import Profile, Profiles
 from cli.commands import run, sets
 from cli.errors import CommandError, NoAnswer, Refused, SignedOut

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from stack.realtime.bindings import Binding, parse_binding
 from stack.realtime.errors import BindingRefused
+from stack.realtime.subscriptions import Binding, parse_binding
 
 TABLE = {"schema": "public", "table": "t"}
 

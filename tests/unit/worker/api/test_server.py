@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tests.unit.worker.fakes import Network, page, refusal
-from worker.api.faults import fault
 from worker.api.replies import HeartbeatReply, JobRef
 from worker.api.server import Server
+from worker.api.transport import fault
 from worker.enums import JobPhase, WorkerStatus
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, TokenExpired
 from worker.logs.spool import Chunk

@@ -11,7 +11,6 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, JobRef
-from worker.attempt.approval import approved_hooks, check_approved
 from worker.attempt.control import JobControl, Stop, StopCause
 from worker.attempt.outcome import failure
 from worker.attempt.spec import read_spec
@@ -21,6 +20,7 @@ from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInte
 from worker.running.reporter import Reporter
 from worker.settings import Settings, load_settings
 from worker.steps.fetch import find_folder
+from worker.steps.hooks import approved_hooks, check_approved
 from worker.steps.recipes import recipe
 
 pytestmark = pytest.mark.anyio

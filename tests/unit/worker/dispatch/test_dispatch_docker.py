@@ -14,7 +14,7 @@ from tests.unit.worker.dispatch.serving import serve
 from worker.dispatch import Order
 from worker.dispatch.docker import DockerDispatcher
 from worker.errors import RunnerUnfit
-from worker.settings.sizes import parse_bytes
+from worker.settings.dispatcher import parse_bytes
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 """The settings that a runner passes to an executor, and those that it withholds."""
 
 from worker.dispatch import Order
-from worker.dispatch.executor_order import passed_variables, whole_environment
+from worker.dispatch.base import passed_variables, whole_environment
 from worker.settings import load_settings
 
 NEEDED = {

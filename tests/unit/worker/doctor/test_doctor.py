@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from worker.doctor.check import Check, Verdict
+from worker.doctor.examine import summary
 from worker.doctor.host import directory, disk, engines, user
 from worker.doctor.network import clock, remedy_for
-from worker.doctor.render import summary
 
 NOW = 1_800_000_000.0
 

@@ -10,8 +10,7 @@ from worker.children.isolation import Isolation
 from worker.children.mounts import View
 from worker.children.sandbox.landlock import version
 from worker.doctor.check import Verdict
-from worker.doctor.isolation import attempts, depth, isolation, reach, strength
-from worker.doctor.promises import PROMISES, Promise
+from worker.doctor.isolation import PROMISES, Promise, attempts, depth, isolation, reach, strength
 from worker.settings.isolation import IsolationWay
 
 __all__ = ["place"]

@@ -17,8 +17,8 @@ from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
 from worker.attempt.context import FoundEngine
 from worker.engines.finder import EngineFinder
-from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
+from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.versions import choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit

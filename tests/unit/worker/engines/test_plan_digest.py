@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.engines.plan_digest import change_digest
+from worker.engines.plan_summary import change_digest
 from worker.engines.pulumi_events import change_digest as pulumi_digest
 
 

@@ -13,8 +13,7 @@ from worker.api.replies import JobRef
 from worker.attempt.outcome import Outcome
 from worker.clock import SystemClock
 from worker.enums import JobStatus
-from worker.logs.batching import BatchRules
-from worker.logs.shipper import MOST_BYTES, Shipper
+from worker.logs.shipper import MOST_BYTES, BatchRules, Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.logs.batching import Batch, BatchRules
-from worker.logs.cutting import LARGEST_CHUNK, cut_text
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
-from worker.logs.spool import Chunk, Spool
+from worker.logs.shipper import Batch, BatchRules
+from worker.logs.spool import LARGEST_CHUNK, Chunk, Spool, cut_text
 
 
 def chunks_of(spool: Spool) -> list[Chunk]:

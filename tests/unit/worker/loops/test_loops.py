@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, HeartbeatReply, JobRef
-from worker.attempt.control import JobControl, Stop, StopCause
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
 from worker.loops.build import WakeUps

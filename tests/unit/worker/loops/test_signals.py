@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.worker.fakes import HandClock
 from worker.api.replies import ClaimedJob
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.enums import CancelKind, JobType
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus

@@ -12,12 +12,10 @@ from tests.unit.worker.fakes import HandClock, Network, refusal
 from wire.hcl_blocks import parse
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.attempt.outcome import Outcome
 from worker.attempt.saved_attempt import load_attempt
-from worker.attempt.step import Act, Step
-from worker.attempt.workspace import Workspace
+from worker.attempt.workspace import Act, Step, Workspace
 from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
 from worker.errors import JobFailed

@@ -9,11 +9,9 @@ import pytest
 from tests.unit.worker.fakes import HandClock, Network
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.attempt.saved_attempt import leftovers
-from worker.dispatch.base import Execution
-from worker.dispatch.executor_order import Order
+from worker.dispatch.base import Execution, Order
 from worker.engines.finder import EngineFinder
 from worker.enums import JobType
 from worker.errors import RunnerUnfit

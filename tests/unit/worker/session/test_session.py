@@ -11,9 +11,8 @@ from structlog.testing import capture_logs
 
 from tests.unit.worker.fakes import HandClock, Network
 from worker.api.transport import Transport
-from worker.errors import Fatal, Retryable
-from worker.exit_codes import ExitCode
-from worker.logs.known_secrets import KnownSecrets
+from worker.errors import ExitCode, Fatal, Retryable
+from worker.logs.redactor import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import CONFLICT_WAIT_SECONDS, RunnerSession

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.statebackend.checks import check_follows
+from worker.statebackend.backend import check_follows
 from worker.statebackend.http import BadRequest
 
 

@@ -10,8 +10,8 @@ from tests.unit.worker.update.releases import CONTENT, releases
 from worker.errors import JobFailed
 from worker.program import Program
 from worker.settings.update import UpdateSettings
-from worker.update import fetching
-from worker.update.fetching import fetch_beside
+from worker.update import recipe
+from worker.update.recipe import fetch_beside
 from worker.update.release import Wanted, check_address
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_a_file_that_differs_from_the_published_one_is_not_kept(
 
 
 async def test_a_file_without_end_is_given_up(program: Program, origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "MOST_BYTES", 100)
+    monkeypatch.setattr(recipe, "MOST_BYTES", 100)
     with pytest.raises(JobFailed) as failure:
         await fetch(program, f"{origin}/good", origin)
     assert failure.value.code == "too_large"

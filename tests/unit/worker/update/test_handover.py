@@ -16,8 +16,7 @@ from worker.logs.redactor import Redactor
 from worker.program import Handover, Program
 from worker.signals import STOPPING
 from worker.update import handover as module
-from worker.update.handover import hand_over, try_out
-from worker.update.handover_notes import Note, take_note
+from worker.update.handover import Note, hand_over, take_note, try_out
 
 
 class Became(Exception):

@@ -10,8 +10,7 @@ import pytest
 
 from tests.unit.worker.fakes import HandClock
 from worker.api.replies import ClaimedJob, JobRef
-from worker.attempt.control import JobControl
-from worker.attempt.lease import Lease
+from worker.attempt.control import JobControl, Lease
 from worker.attempt.workspace import Workspace
 from worker.enums import JobType
 from worker.errors import JobFailed, JobInterrupted
@@ -20,7 +19,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.running.table import JobHandle, JobTable
 from worker.settings.update import UpdateSettings
-from worker.update.handover_notes import Note, leave_note
+from worker.update.handover import Note, leave_note
 from worker.update.recipe import is_own_update, update_recipe
 from worker.update.updater import Updater
 from worker.version import __version__
@@ -84,7 +83,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
         target.write_bytes(place.release.read_bytes())
         return hashlib.sha256(place.release.read_bytes()).hexdigest()
 
-    monkeypatch.setattr("worker.update.fetching.download", download)
+    monkeypatch.setattr("worker.update.recipe.download", download)
 
 
 def test_only_a_job_about_the_runner_itself_is_its_own_update(place: Place) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.jobs.log.find import pattern
+from app.jobs.log.routes import pattern
 from app.jobs.log.sgr import strip
 
 

@@ -1,6 +1,6 @@
 """Dependencies as a tree."""
 
-from cli.modules.graph import tree
+from cli.commands.graph import tree
 
 
 def edge(producer: str, consumer: str, **bindings: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ from app.settings.components.settings_page import settings_page
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
 from app.ui.controls import code_block, icon, page_link
-from app.ui.form.elements import Fields, form_dialog, labelled
+from app.ui.form.elements import Fields, form_dialog, labelled, text_field
 from app.ui.panel import empty
 from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
 
@@ -52,14 +52,19 @@ def _trust(label: str, text: rx.Var[str]) -> rx.Component:
     return rx.cond(text != "", shown)
 
 
+def _setting(key: str, example: str) -> rx.Component:
+    label = key.replace("_", " ").capitalize().replace(" id", " ID")
+    return text_field(key, label, State.chosen["settings"][key], State.errors, placeholder=example)
+
+
 def _fields() -> list[rx.Component]:
     fields, is_old = Fields(State), ~State.is_new
-    known = [(kind, ", ".join(f"{each}=…" for each in names)) for kind, names in FIELDS.items() if names]
+    settings = [(kind, rx.fragment(*map(_setting, names, names.values()))) for kind, names in FIELDS.items()]
     return [
         fields.choice("kind", "Cloud", KINDS, disabled=is_old),
         rx.cond(State.kind == "custom", fields.text("name", "Name", disabled=is_old)),
         fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
-        fields.area("settings", "Fields", rx.match(State.kind, *known, "None."), value="text"),
+        rx.match(State.kind, *settings, rx.fragment()),
         fields.text("audience", "Audience", "If empty, the usual one of the cloud."),
         _trust("What the plan role trusts", State.plan_trust),
         _trust("What the apply role trusts", State.apply_trust),

@@ -14,14 +14,30 @@ KINDS = {
     "kubernetes": "Kubernetes API server",
     "custom": "Any other audience",
 }
-# The fields of each kind, as the form offers them.
+# The fields of each kind, each with an example.
 FIELDS = {
-    "aws": ("plan_role", "apply_role", "region"),
-    "gcp": ("provider", "plan_account", "apply_account"),
-    "azure": ("tenant_id", "subscription_id", "plan_client_id", "apply_client_id"),
-    "vault": ("address", "plan_role", "apply_role", "mount", "namespace"),
-    "kubernetes": ("server", "certificate_authority"),
-    "custom": (),
+    "aws": {
+        "plan_role": "arn:aws:iam::123456789012:role/runyard-plan",
+        "apply_role": "arn:aws:iam::123456789012:role/runyard-apply",
+        "region": "eu-west-1",
+    },
+    "gcp": {
+        "provider": "projects/123456789012/locations/global/workloadIdentityPools/runyard/providers/runyard",
+        "plan_account": "plan@project.iam.gserviceaccount.com",
+        "apply_account": "apply@project.iam.gserviceaccount.com",
+    },
+    "azure": dict.fromkeys(
+        ("tenant_id", "subscription_id", "plan_client_id", "apply_client_id"), "00000000-0000-0000-0000-000000000000"
+    ),
+    "vault": {
+        "address": "https://vault.example.com:8200",
+        "plan_role": "runyard-plan",
+        "apply_role": "runyard-apply",
+        "mount": "jwt",
+        "namespace": "",
+    },
+    "kubernetes": {"server": "https://cluster.example.com:6443", "certificate_authority": ""},
+    "custom": {},
 }
 RUNNING = ("QUEUED", "CLAIMED", "RUNNING")
 
@@ -35,7 +51,7 @@ class JobIdentityView(TypedDict):
     place: str
     audience: str
     roles: str
-    text: str
+    settings: dict[str, str]
     test: str
     test_words: str
     test_job: int
@@ -53,7 +69,7 @@ def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
         words=KINDS[row["kind"]],
         place=row["path"] or "All modules",
         roles=", ".join(roles),
-        text="\n".join(f"{key}={value}" for key, value in settings.items()),
+        settings={key: str(settings.get(key) or "") for names in FIELDS.values() for key in names},
         test=test,
         test_words=words,
         test_job=job and job["id"],
@@ -79,13 +95,8 @@ def test_words(name: str, job: Row | None) -> tuple[str, str]:
 def check_form(raw: object, kind: str) -> Checked:
     """Check the form of one identity; the database knows which fields a kind needs."""
     form, checked = texts(raw), Checked()
-    lines = [line.partition("=") for line in form.get("settings", "").splitlines() if line.strip()]
-    known = {key.strip(): value.strip() for key, _, value in lines}
-    if unknown := sorted(set(known) - set(FIELDS.get(kind, ()))):
-        checked.errors["settings"] = (
-            f"Unknown: {', '.join(unknown)}. Known: {', '.join(FIELDS.get(kind, ())) or 'none'}."
-        )
-    spec = {"kind": kind, "settings": {key: value for key, value in known.items() if value}}
+    given = {key: form.get(key, "").strip() for key in FIELDS.get(kind, ())}
+    spec = {"kind": kind, "settings": {key: value for key, value in given.items() if value}}
     optional = {"audience": form.get("audience", "").strip(), "name": form.get("name", "").strip()}
     if kind == "custom" and not all(optional.values()):
         checked.errors["audience"] = "A name and an audience are needed."

@@ -63,7 +63,7 @@ def _name(row: rx.Var[VariableView]) -> rx.Component:
 
 
 def _value(row: rx.Var[VariableView]) -> rx.Component:
-    sealed = rx.el.span(icon("lock", "xs"), " Sealed, version ", row["version"], class_name="mut")
+    sealed = rx.el.span(icon("lock", "xs"), rx.el.span("Sealed, version ", row["version"]), class_name="ry-row c6 mut")
     return rx.cond(row["is_sealed"], sealed, rx.el.span(row["value"], class_name="ry-mono ry-breaks"))
 
 

@@ -30,9 +30,8 @@ def test_the_newest_test_below_the_path_counts(jobs: list[dict[str, Any]], test:
     assert (shown["test"], shown["test_words"]) == (test, words)
 
 
-def test_the_form_reads_fields_and_reports_unknown_and_missing_ones() -> None:
-    text = "\n".join(f"{key} = {value}" for key, value in ROLES.items())
-    checked = check_form({"settings": text, "audience": " x "}, "aws")
+def test_the_form_reads_the_fields_of_its_kind_and_reports_missing_ones() -> None:
+    checked = check_form({**ROLES, "region": " ", "tenant_id": "1", "audience": " x "}, "aws")
     assert checked.spec == {"kind": "aws", "settings": ROLES, "audience": "x"}
-    assert list(check_form({"settings": "rol=1"}, "aws").errors) == ["settings"]
+    assert {key: value for key, value in build_view(ROW)["settings"].items() if value} == ROLES
     assert list(check_form({"name": "x"}, "custom").errors) == ["audience"]

@@ -18,9 +18,7 @@ app = new_app("Attach rules and commands that plans must pass, and override thei
 Name = Annotated[str, Argument(metavar="NAME", help="The set's name.")]
 Folder = Annotated[
     Path | None,
-    Argument(
-        metavar="[FOLDER]", help="A folder with .rego files, or with command.json and what it needs; or one file."
-    ),
+    Argument(metavar="FOLDER", help="A folder with .rego files, or with command.json and what it needs; or one file."),
 ]
 Line = Annotated[
     str | None, Option("--command", help="A command instead of rules; it reads {plan}, writes to {results}.")

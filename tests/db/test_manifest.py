@@ -63,6 +63,8 @@ def rich(org: Organization) -> Organization:
     call("attach_identity", p_path="apps", p_spec={"kind": "custom", "name": "registry", "audience": "x"})
     rules = {"name": "tags", "level": "mandatory", "files": {"a.rego": "package main\n"}, "source": "rules@1234567"}
     call("attach_policy", p_path="net", p_spec=rules)
+    command = {"command.json": '{"argv": ["trivy", "config", "{plan}"]}', "ignored.txt": "AVD-1\n"}
+    call("attach_policy", p_path="net", p_spec={"name": "vulnerabilities", "level": "advisory", "files": command})
     git = {"provider": "gitea", "url": GIT["source"]["url"], "poll_seconds": 60, "webhook_secret": SEALED}  # type: ignore[index]
     call("connect_repository", p_spec={**git, "token": SEALED})
     for spec in SCHEDULES:

@@ -1,4 +1,4 @@
-"""Whose account made a change: by the host's number under every login, and by every address of an account."""
+"""The accounts and addresses by which a change names its authors: which member they are."""
 
 import pytest
 

@@ -142,7 +142,7 @@ def approve(
 
 @command(app, "reject", calls=("approve_job",), page="Job → Reject")
 def reject(here: Here, job: Job, comment: Comment = None) -> None:
-    """Reject a job that waits for approval: its plan is discarded, and the number ends as cancelled."""
+    """Reject a job that waits for approval, or a plan that nobody has applied: the plan is never applied."""
     here.do("approve_job", _sentence, job=here.org.job(job)["id"], decision="reject", comment=comment)
 
 

@@ -397,6 +397,13 @@ begin
 end;
 $$;
 
+-- Whether a job is a plan that can be discarded although no apply of it waits.
+create function private.is_discardable(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select p_job.type = 'PLAN' and p_job.status = 'SUCCEEDED' and coalesce(p_job.plan_summary -> 'has_changes' = 'true',
+    false) and p_job.payload #> '{options,git,pull_request}' is null
+$$;
+
 create function private.approve_job(
   p_job bigint, p_decision text, p_comment text default null, p_override_reason text default null
 ) returns jsonb language plpgsql security definer set search_path = '' as $$
@@ -405,6 +412,7 @@ declare
   v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
   v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
   v_label pg_catalog.text := private.caller_label(v_job.org_id);
+  v_is_plan boolean := private.is_discardable(v_job) and p_decision = 'reject';
 begin
   perform private.fail('RY422', 'A decision is "approve" or "reject".')
   where p_decision is null or p_decision not in ('approve', 'reject');
@@ -413,7 +421,9 @@ begin
     return to_jsonb(v_job);
   end if;
   perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
-    'Look at it again.') where v_job.status <> 'AWAITING_APPROVAL';
+    case when v_job.finished_at is null then 'Cancel it, or let it end.' else 'It is over.' end)
+  where v_job.status <> 'AWAITING_APPROVAL' and not v_is_plan;
+  perform private.check_plan_is_unused(p_job) where v_is_plan;
   if p_decision = 'approve' then
     -- A confirmation is what runs it.
     perform private.need('job.apply', v_job.org_id, v_job.module_path) where v_job.approvals_required = 0;
@@ -435,7 +445,11 @@ begin
     'job', v_job.number::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
       'plan_sha256', v_job.plan_sha256)));
-  if p_decision = 'reject' then
+  if v_is_plan then
+    perform private.record_job_event(v_job, 'rejected', null, null, private.caller_kind(), private.caller_id(), v_label,
+      v_comment);
+    return to_jsonb(v_job);
+  elsif p_decision = 'reject' then
     perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
       v_comment);
     return (select to_jsonb(j) from public.provision_jobs as j where j.id = p_job);
@@ -451,7 +465,8 @@ $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
   'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
-  'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
+  'Refused when the state has moved on since the plan. The last approval needed queues it. A finished plan with '
+  'changes can be rejected before any apply: as after a rejected apply, it is never applied. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
 
 -- ## what is reviewed

@@ -193,6 +193,26 @@ begin
 end;
 $$;
 
+-- When somebody rejected a plan, or an apply of it; null where nobody has.
+create function private.discarded_at(p_plan bigint) returns timestamptz
+language sql stable set search_path = '' as $$
+  select min(e.at) from public.job_events as e where e.event = 'rejected' and (e.job_id = p_plan
+    or e.job_id in (select j.id from public.provision_jobs as j where j.plan_job_id = p_plan))
+$$;
+
+-- Refuses a plan that was discarded, and one that an apply has already.
+create function private.check_plan_is_unused(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
+  where private.discarded_at(p_plan) is not null;
+  perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+    'Make a new plan.')
+  where exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
+    and j.status not in ('FAILED', 'CANCELLED'));
+end;
+$$;
+
 -- Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.
 create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint) returns void
 language plpgsql stable set search_path = '' as $$
@@ -213,10 +233,7 @@ begin
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
   perform private.refuse_unmerged(p_plan);
-  perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
-    'Make a new plan.')
-  where exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
-    and j.status not in ('FAILED', 'CANCELLED'));
+  perform private.check_plan_is_unused(p_plan);
   perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
   perform private.check_policies(p_plan);

@@ -135,9 +135,12 @@ language sql stable set search_path = '' as $$
       from private.failed_checks(p_plan.id) as c) end,
     'problem', case when p_is_whole and p_plan.status = 'SUCCEEDED' and a.id is null
       then private.apply_problem(p_plan) end,
+    'discarded_at', d.discarded_at, 'is_discardable', d.discarded_at is null
+      and coalesce(a.status = 'AWAITING_APPROVAL', private.is_discardable(p_plan)),
+    'may_discard', private.is_allowed('job.approve', p_plan.org_id, p_plan.module_path),
     'may_apply', private.is_allowed('job.apply', p_plan.org_id, p_plan.module_path),
     'may_cancel', private.is_allowed('job.cancel', p_plan.org_id, p_plan.module_path))
-  from (select (private.apply_of(p_plan.id)).*) as a
+  from (select (private.apply_of(p_plan.id)).*) as a, private.discarded_at(p_plan.id) as d (discarded_at)
 $$;
 
 create function private.terminal_run(p_run bigint) returns jsonb
@@ -218,12 +221,13 @@ declare
     (select o.slug from public.organizations as o where o.id = v_job.org_id), v_job.number);
   v_is_over boolean;
   v_from bigint := least(p_offset, 1000000000000);
+  v_answer pg_catalog.text;
 begin
   if p_is_apply then
     v_job := private.apply_of(p_run);
   end if;
   v_is_over := v_job.status in ('SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION');
-  return (
+  v_answer := (
     with part as (
       select 0 as place, 0 as seq, case when v_job.id is null then '\x' else '\x02'::pg_catalog.bytea
         || convert_to(case when p_is_apply then private.apply_words(v_job, v_url)
@@ -234,7 +238,7 @@ begin
         and c.log_day between v_job.created_at::pg_catalog.date and v_job.log_day
       union all
       select 2147483647, 0, convert_to(case when p_is_apply then '' else private.plan_words(v_job) end, 'UTF8')
-        || '\x03'::pg_catalog.bytea where v_is_over
+        || '\x03'::pg_catalog.bytea where v_is_over and not (p_is_apply and private.discarded_at(p_run) is not null)
     ), placed as (
       select p.*, sum(octet_length(p.body)) over (order by p.place, p.seq) - octet_length(p.body) as start
       from part as p
@@ -244,6 +248,10 @@ begin
       ::integer), '' order by p.place, p.seq), case when not v_is_over then '\x'::pg_catalog.bytea end), 'base64'),
       chr(10), '')
     from placed as p where p.start < v_from + p_limit and p.start + octet_length(p.body) > v_from);
+  -- The programs end as after a success where a run that was to be applied is discarded: this error ends them.
+  perform private.fail('RY409', 'The run was discarded.', 'Nothing was changed. Plan again.')
+  where v_answer is null and p_is_apply and private.discarded_at(p_run) is not null;
+  return v_answer;
 end;
 $$;
 comment on function private.terminal_log is

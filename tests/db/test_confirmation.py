@@ -94,7 +94,7 @@ def test_an_apply_uses_the_inputs_and_the_commit_of_its_plan(world: World, org: 
     planned = plan(org, runner_of(org))
     org.owner.call("update_module", p_module=module, p_spec={"inputs": {"v": 2}})
     waiting = apply_of(world, planned)
-    org.owner.call("approve_job", p_job=waiting["id"], p_decision="reject")
+    org.owner.call("cancel_job", p_job=waiting["id"])
     for job in (waiting, world.job(org.enqueue("a/b", "APPLY", plan_job_id=planned))):
         assert world.given(job["id"]) == {"v": 1}
         assert job["payload"]["module"]["source"]["commit"] == "c" * 40

@@ -1,5 +1,6 @@
 """`cloud {}` and `tofu login` with the programs themselves."""
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES
-from tests.integration.worker_bench import Bench
+from tests.integration.worker_bench import Bench, Refused
 from tests.support.cloud_terminal import HOST, CloudTerminal, personal_token
 from tests.support.stack import RunningStack
 
@@ -165,6 +166,19 @@ def test_an_apply_waits_for_approval_and_says_so(terminal: CloudTerminal, served
     assert "2 added" in apply.output
 
 
+def test_an_apply_ends_with_an_error_once_somebody_discards_it(terminal: CloudTerminal, served: Bench) -> None:
+    named(terminal, served, "terminal.refused")
+    module = module_named(served, "terminal/refused")["id"]
+    served.rpc("update_module", p_module=module, p_spec={"approvals_required": 1})
+    apply = terminal.start("apply", "-auto-approve")
+    apply.says("Needs 1 more approval")
+    [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
+    served.rpc("approve_job", p_job=job["id"], p_decision="reject", p_comment="not today")
+    apply.says("The run was discarded.")
+    assert apply.ends() == 1, apply.output
+    assert "not today" in apply.output
+
+
 def test_an_interrupted_terminal_cancels_the_run(terminal: CloudTerminal, served: Bench) -> None:
     named(terminal, served, "terminal.slow")
     module = module_named(served, "terminal/slow")["id"]
@@ -189,8 +203,12 @@ def options_of(bench: Bench, path: str) -> dict[str, object]:
 
 def test_the_options_of_a_run_reach_the_engine(terminal: CloudTerminal, served: Bench) -> None:
     named(terminal, served, "terminal.options")
+    (terminal.folder / "parts").mkdir()
+    (terminal.folder / "parts" / "linked.tf").write_text('output "linked" { value = "by a link" }\n')
+    (terminal.folder / "linked.tf").symlink_to("parts/linked.tf")
     assert "has no refresh here" in in_one_line(terminal.run("plan", "-refresh=false", code=1))
     terminal.run("apply", "-auto-approve")
+    assert terminal.run("output", "-raw", "linked") == "by a link"
     terminal.run("plan", "-refresh-only")
     assert options_of(served, "terminal/options")["refresh_only"] is True
     assert "1 added, 0 changed, 1 destroyed" in terminal.run("apply", "-replace=terraform_data.other", "-auto-approve")
@@ -198,8 +216,14 @@ def test_the_options_of_a_run_reach_the_engine(terminal: CloudTerminal, served: 
     assert "1 changed" in terminal.run("apply", "saved")
     assert terminal.run("output", "-raw", "greeting") == "hello you 0"
     assert "saved plan" in in_one_line(terminal.run("apply", "saved", code=1)).lower()
-    discarded = in_one_line(terminal.run("apply", typed="no\n", code=1))
-    assert "discarded" in discarded
+    terminal.run("plan", "-var", "who=me", "-out=refused")
+    run = json.loads((terminal.folder / "refused").read_text())["run_id"]
+    served.rpc("approve_job", p_job=run.removeprefix("run-"), p_decision="reject")
+    assert "Saved plan is discarded" in in_one_line(terminal.run("apply", "refused", code=1))
+    assert "discarded" in in_one_line(terminal.run("apply", typed="no\n", code=1))
+    last = served.rows("provision_jobs", module_id=module_named(served, "terminal/options")["id"], order="id.desc")[0]
+    with pytest.raises(Refused, match="was discarded"):
+        served.enqueue("APPLY", last["module_id"], plan_job_id=last["id"])
     assert "2 destroyed" in terminal.run("destroy", typed="yes\n")
     assert terminal.run("state", "list") == ""
 

@@ -241,6 +241,51 @@ def test_a_lock_that_somebody_holds_keeps_others_out(
         assert api.made(f"{place}/state-versions", state(1)).status_code == 201
 
 
+# ---------------------------------------------------------------- discarding
+
+
+def test_a_discarded_run_is_never_applied(api: Api, module: str, served: Bench) -> None:
+    plan = served.finished("PLAN", module)["id"]
+
+    def attributes() -> dict[str, Any]:
+        found: dict[str, Any] = api.ask("GET", f"runs/run-{plan}").json()["data"]["attributes"]
+        return found
+
+    before = attributes()
+    assert (before["status"], before["actions"]["is-discardable"], before["status-timestamps"]) == ("planned", True, {})
+    act = f"runs/run-{plan}/actions"
+    assert api.ask("POST", f"{act}/discard", json={"comment": "not today"}).status_code == 202
+    after = attributes()
+    assert (after["status"], list(after["status-timestamps"])) == ("discarded", ["discarded-at"])
+    assert not any(after["actions"].values()), after["actions"]
+    assert [each["comment"] for each in served.rows("approvals", job_id=plan)] == ["not today"]
+    for name in ("apply", "discard"):
+        assert "was discarded" in refusal(409, api.made(f"{act}/{name}", {})), name
+    assert api.ask("GET", f"workspaces/{ws(module)}/runs").json()["data"][0]["attributes"]["status"] == "discarded"
+    assert served.finished("APPLY", module), "the module is free"
+
+
+def test_only_a_run_that_waits_is_discarded(api: Api, served: Bench) -> None:
+    module = served.module(backend="runyard", hooks={"before_plan": "sleep 600"})
+    running = served.wait_job(served.enqueue("PLAN", module), "PROCESSING")["id"]
+    assert "Cancel it" in refusal(409, api.made(f"runs/run-{running}/actions/discard", {}))
+    assert api.made(f"runs/run-{running}/actions/cancel", {}).status_code == 202
+    served.wait_job(running)
+    assert "CANCELLED" in refusal(409, api.made(f"runs/run-{running}/actions/discard", {}))
+
+
+def test_discarding_takes_the_right_to_approve(
+    api: Api, module: str, served: Bench, running_stack: RunningStack, tmp_path: Path
+) -> None:
+    run = f"runs/run-{served.finished('PLAN', module)['id']}"
+    with colleague(served, tmp_path, "viewer") as viewer:
+        theirs = Api(running_stack.url, personal_token(viewer))
+        shown = theirs.ask("GET", run).json()["data"]["attributes"]
+        assert (shown["actions"]["is-discardable"], shown["permissions"]["can-discard"]) == (False, False)
+        assert "job.approve" in refusal(403, theirs.made(f"{run}/actions/discard", {}))
+    assert api.ask("GET", run).json()["data"]["attributes"]["status"] == "planned"
+
+
 # ---------------------------------------------------------------- signed addresses
 
 
@@ -302,8 +347,9 @@ def test_what_one_may_not_see_is_not_there(
             )
         for who in (elsewhere, outside):
             assert {path: who.ask("GET", path).status_code for path in asked} == dict.fromkeys(asked, 404)
-            acts = [f"workspaces/{ws(module)}/actions/lock", f"runs/run-{plan}/actions/apply"]
-            assert [who.made(path, {}).status_code for path in acts] == [404, 404]
+            acts = [f"workspaces/{ws(module)}/actions/lock"]
+            acts += [f"runs/run-{plan}/actions/{act}" for act in ("apply", "discard", "cancel")]
+            assert [who.made(path, {}).status_code for path in acts] == [404] * 4
         for path in ("", "/entitlement-set", "/workspaces", "/projects", "/capacity", "/runs/queue"):
             assert refusal(404, outside.ask("GET", f"organizations/{slug}{path}")), path
         assert outside.ask("GET", f"organizations/{slug_of(stranger)}/workspaces").json()["data"] == []

@@ -47,6 +47,8 @@ REFUSED = {
     "Use: runyard variables set --sealed, or the dashboard.",
     "lock again": "error: workspace already locked",
     "run apply again": "error: The run cannot be applied. It is applied.",
+    "run discard again": "error: Plan {} was discarded. Make a new plan.",
+    "run apply discarded": "error: The run cannot be applied. Plan {} was discarded. Make a new plan.",
     "run without an upload": "error: A run of this workspace needs a configuration version: the module has no code here. "
     "Upload the code, then create the run.",
     "workspace safe delete with resources": "error: conflict workspace cannot be safely deleted because it is still managing resources",
@@ -87,6 +89,7 @@ ANSWERED = {
     "outputs": "greeting=hello you",
     "destroy planned": "planned true",
     "run discard": "done",
+    "run discarded": "discarded false false true",
     "destroy applied": "applied",
     "workspace safe delete": "done",
     "workspace delete": "done",

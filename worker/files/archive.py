@@ -31,7 +31,7 @@ def unpack(archive: Path, destination: Path) -> int:
     with SafeWriter(destination, most_bytes=MOST_BYTES, most_files=MOST_FILES) as writer, _blamed():
         if zipfile.is_zipfile(archive):
             return _unpack_zip(archive, writer)
-        return _unpack_tar(archive, writer)
+        return _unpack_tar(archive, destination.resolve(), writer)
 
 
 def _bounded_header() -> type[tarfile.TarInfo]:
@@ -59,13 +59,23 @@ def _bounded_header() -> type[tarfile.TarInfo]:
     return Header
 
 
-def _unpack_tar(archive: Path, writer: SafeWriter) -> int:
+def _unpack_tar(archive: Path, root: Path, writer: SafeWriter) -> int:
+    links: list[str] = []
     with tarfile.open(archive, "r:*", tarinfo=_bounded_header()) as tar:
-        return sum(_write_member(tar, member, writer) for member in tar)
+        count = sum(_write_member(tar, member, writer, links) for member in tar)
+    # A later link may change where an earlier one leads; nothing has followed one until now.
+    for name in links:
+        if not (root / name).resolve().is_relative_to(root):
+            raise _not_a_file(name)
+    return count
 
 
-def _write_member(tar: tarfile.TarFile, member: tarfile.TarInfo, writer: SafeWriter) -> int:
+def _write_member(tar: tarfile.TarFile, member: tarfile.TarInfo, writer: SafeWriter, links: list[str]) -> int:
     name = _clean(member.name)
+    if member.issym():
+        writer.link(name, member.linkname)
+        links.append(name)
+        return 1
     if member.isdir():
         if name:
             writer.make_directory(name)
@@ -122,9 +132,9 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 def _not_a_file(name: str) -> JobFailed:
     return JobFailed(
-        f"The archive holds {name[:200]!r}, which is neither a file nor a directory.",
+        f"The archive holds {name[:200]!r}, which is no file or directory in it.",
         code="unsafe_archive",
-        hint="Links and devices are refused; pack the files themselves.",
+        hint="Devices and links that lead out are refused; pack the files themselves.",
     )
 
 

@@ -46,6 +46,13 @@ class SafeWriter:
         with self._parent(split_path(path), path):
             return
 
+    def link(self, path: str, target: str) -> None:
+        """Create a link; nothing here follows it, wherever it leads."""
+        names = split_path(path)
+        self._count_file(path)
+        with self._parent(names[:-1], path) as parent, self._taken(path):
+            os.symlink(target, names[-1], dir_fd=parent)
+
     def _count_file(self, path: str) -> None:
         self._files_left -= 1
         if self._files_left < 0:
@@ -73,11 +80,16 @@ class SafeWriter:
             os.close(current)
 
     @contextmanager
-    def _created(self, parent: int, name: str, path: str, mode: int) -> Iterator[int]:
+    def _taken(self, path: str) -> Iterator[None]:
         try:
-            file = os.open(name, _CREATE_FLAGS, 0o600, dir_fd=parent)
+            yield
         except FileExistsError as error:
             raise JobFailed(f"The file {path!r} already exists and is not overwritten.", code="file_exists") from error
+
+    @contextmanager
+    def _created(self, parent: int, name: str, path: str, mode: int) -> Iterator[int]:
+        with self._taken(path):
+            file = os.open(name, _CREATE_FLAGS, 0o600, dir_fd=parent)
         try:
             yield file
             os.fchmod(file, (mode & _MODE_BITS) | 0o600)

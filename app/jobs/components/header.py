@@ -87,7 +87,7 @@ def _again_menu() -> rx.Component:
     )
     return dropdown(
         plain_button(icon("rotate-cw"), "Run again", icon("chevron-down")),
-        same,
+        rx.cond(View["is_discarded"], rx.fragment(), same),
         rx.cond(module != "", today),
         width="276px",
         align="end",

@@ -66,6 +66,7 @@ class JobView(TypedDict):
     can_choose_cancel: bool
     can_retry: bool
     can_apply: bool
+    is_discarded: bool
     was_killed: bool
     is_kill: bool
     is_waiting: bool
@@ -100,6 +101,8 @@ def build_view(
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It lists what to decide, and the decision was made.
         built["problem_hint"] = ""
+    if any(event.get("event") == "rejected" for event in events):
+        built["can_apply"], built["is_discarded"] = False, job["type"] == "PLAN" or bool(job.get("plan_job_id"))
     built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
     more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
     return read(JobView, job, **built, **more)

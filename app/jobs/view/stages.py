@@ -33,11 +33,15 @@ def build(job: Row, plan: Row, events: Sequence[Row]) -> list[Stage]:
     if plan:
         return [_plan(plan), _review(job, events), _apply(job, lost_at(events))]
     options = (job.get("payload") or {}).get("options") or {}
+    last = TYPE_WORDS["DESTROY" if options.get("destroy") else "APPLY"]
+    discarded = [str(event.get("at") or "") for event in events if event.get("event") == "rejected"]
+    if job["type"] == "PLAN" and discarded:
+        review = _reviewed(*DECISIONS["rejected"], str(job.get("finished_at") or ""), discarded[0])
+        return [_plan(job), review, _ahead(last, "not reached")]
     if job["type"] != "PLAN" or not options.get("confirm"):
         return []
     is_over = job["status"] in words.FINISHED
     later = "not needed" if job["status"] == "SUCCEEDED" else "not reached" if is_over else "after the plan"
-    last = TYPE_WORDS["DESTROY" if options.get("destroy") else "APPLY"]
     return [_plan(job), _ahead("Review", later), _ahead(last, "not started" if not is_over else later)]
 
 

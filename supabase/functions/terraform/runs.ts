@@ -37,12 +37,13 @@ const APPLIES: Record<string, [string, string]> = {
 const OVER = ["SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"];
 
 const isAppliable = (row: Row) =>
-  row.is_confirmation || row.status === "SUCCEEDED" && !row.apply_id && row.has_changes && !row.problem;
+  row.is_confirmation || row.status === "SUCCEEDED" && !row.apply_id && row.has_changes && !row.problem && !row.discarded_at;
 
 /** Whether a policy check of a plan waits for an override. */
-const isHeld = (row: Row) => (row.checks ?? []).some((each: Row) => !each.overridden_by);
+const isHeld = (row: Row) => !row.discarded_at && (row.checks ?? []).some((each: Row) => !each.overridden_by);
 
 function statusOf(row: Row): string {
+  if (row.discarded_at) return "discarded";
   if (isHeld(row)) return "policy_override";
   if (row.apply_id && !row.is_confirmation) return APPLIES[row.apply_status][0];
   return row.status === "SUCCEEDED" && !isAppliable(row) ? "planned_and_finished" : PLANS[row.status][0];
@@ -70,12 +71,12 @@ function run(row: Row): Resource {
       "position-in-queue": 0,
       actions: {
         "is-confirmable": isAppliable(row),
-        "is-discardable": isAppliable(row) || isHeld(row),
+        "is-discardable": row.is_discardable && row.may_discard,
         "is-cancelable": isLive && !row.is_confirmation && row.may_cancel,
         "is-force-cancelable": isLive && row.may_cancel,
       },
-      permissions: { "can-apply": row.may_apply, "can-cancel": row.may_cancel, "can-discard": row.may_apply },
-      "status-timestamps": {},
+      permissions: { "can-apply": row.may_apply, "can-cancel": row.may_cancel, "can-discard": row.may_discard },
+      "status-timestamps": row.discarded_at ? { "discarded-at": at(row.discarded_at) } : {},
     },
     relationships: {
       plan: to("plans", `plan-${row.id}`),
@@ -277,11 +278,11 @@ export async function events(caller: Caller, id: string): Promise<Response> {
   return page([{ id: `re-${id}`, type: "run-events", attributes }]);
 }
 
-type Act = (caller: Caller, row: Row) => Promise<unknown>;
+type Act = (caller: Caller, row: Row, comment: string) => Promise<unknown>;
 
 /** Applies a plan: a plan that waits is confirmed, another gets its apply, which waits for approvals where they are needed. */
-const apply: Act = async (caller, row) => {
-  if (row.is_confirmation) return await caller.call("approve_job", { p_job: row.apply_id, p_decision: "approve" });
+const apply: Act = async (caller, row, comment) => {
+  if (row.is_confirmation) return await caller.call("approve_job", { p_job: row.apply_id, p_decision: "approve", p_comment: comment });
   if (!isAppliable(row)) refuse(409, "The run cannot be applied.", row.problem ?? `It is ${statusOf(row)}.`);
   const module = await byId(caller, row.module_id);
   await caller.call("enqueue_job", {
@@ -291,17 +292,14 @@ const apply: Act = async (caller, row) => {
     p_options: { plan_job_id: row.id },
   });
 };
-const discard: Act = async (caller, row) => {
-  if (row.is_confirmation) return await caller.call("approve_job", { p_job: row.apply_id, p_decision: "reject" });
-  if (!isAppliable(row)) refuse(409, "The run cannot be discarded.", `It is ${statusOf(row)}.`);
-  await caller.call("comment_on_job", { p_job: row.id, p_body: "Discarded in a terminal." });
-};
-const stop = (kind: string): Act => async (caller, row) =>
-  await caller.call("cancel_job", { p_job: row.apply_id ?? row.id, p_kind: kind, p_reason: "Cancelled in a terminal." });
+const discard: Act = (caller, row, comment) =>
+  caller.call("approve_job", { p_job: row.apply_id ?? row.id, p_decision: "reject", p_comment: comment });
+const stop = (kind: string): Act => (caller, row, comment) =>
+  caller.call("cancel_job", { p_job: row.apply_id ?? row.id, p_kind: kind, p_reason: comment || "Cancelled in a terminal." });
 
 const ACTS: Record<string, Act> = { apply, discard, cancel: stop("GRACEFUL"), "force-cancel": stop("KILL") };
 
-export async function act(caller: Caller, id: string, name: string): Promise<Response> {
-  await ACTS[name](caller, await rowOf(caller, id));
+export async function act(caller: Caller, { attributes }: Given, id: string, name: string): Promise<Response> {
+  await ACTS[name](caller, await rowOf(caller, id), String(attributes.comment ?? ""));
   return nothing(202);
 }

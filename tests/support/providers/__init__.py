@@ -33,7 +33,8 @@ VAULT = Engine(
 GOTFE = Engine(
     name="gotfe",
     title="the program with go-tfe",
-    version="1.110.0",
+    # Of go-tfe, and of our program: the cache knows a build by both.
+    version="1.110.0-2",
     package="runyard.dev/tests/gotfe",
     archive="",
     sums="",

@@ -114,7 +114,7 @@ func settled(id string) *tfe.Run {
 			os.Exit(1)
 		}
 		switch run.Status {
-		case tfe.RunPlanned, tfe.RunPlannedAndFinished, tfe.RunApplied, tfe.RunErrored, tfe.RunCanceled:
+		case tfe.RunPlanned, tfe.RunPlannedAndFinished, tfe.RunApplied, tfe.RunErrored, tfe.RunCanceled, tfe.RunDiscarded:
 			return run
 		}
 		time.Sleep(250 * time.Millisecond)
@@ -193,7 +193,13 @@ func destroyed(workspace *tfe.Workspace, folder string) {
 	done("run without an upload", err)
 	run := plan(workspace, tfe.RunCreateOptions{IsDestroy: tfe.Bool(true), ConfigurationVersion: upload(workspace.ID, folder)})
 	step("destroy planned", func(r *tfe.Run) string { return fmt.Sprint(r.Status, " ", r.IsDestroy) }, run, nil)
-	done("run discard", client.Runs.Discard(ctx, run.ID, tfe.RunDiscardOptions{}))
+	done("run discard", client.Runs.Discard(ctx, run.ID, tfe.RunDiscardOptions{Comment: tfe.String("not today")}))
+	run = settled(run.ID)
+	step("run discarded", func(r *tfe.Run) string {
+		return fmt.Sprint(r.Status, " ", r.Actions.IsDiscardable, " ", r.Actions.IsConfirmable, " ", time.Since(r.StatusTimestamps.DiscardedAt) < time.Hour)
+	}, run, nil)
+	done("run discard again", client.Runs.Discard(ctx, run.ID, tfe.RunDiscardOptions{}))
+	done("run apply discarded", client.Runs.Apply(ctx, run.ID, tfe.RunApplyOptions{}))
 	done("workspace safe delete with resources", client.Workspaces.SafeDeleteByID(ctx, workspace.ID))
 	run = plan(workspace, tfe.RunCreateOptions{IsDestroy: tfe.Bool(true), AutoApply: tfe.Bool(true), ConfigurationVersion: upload(workspace.ID, folder)})
 	step("destroy applied", func(r *tfe.Run) string { return string(r.Status) }, run, nil)

@@ -74,6 +74,19 @@ def test_the_actions_offered_depend_on_the_job(changes: dict[str, Any], offers: 
 
 
 @pytest.mark.parametrize(
+    ("job", "is_discarded"),
+    [
+        ({"type": "PLAN", "status": "SUCCEEDED", "plan_summary": {"has_changes": True}}, True),
+        ({"status": "CANCELLED", "plan_job_id": 4827}, True),
+        ({"status": "CANCELLED"}, False),
+    ],
+)
+def test_a_discarded_plan_is_not_offered_again(job: dict[str, Any], is_discarded: bool) -> None:
+    built = build_view({**JOB, **job}, {}, [{"event": "rejected"}])
+    assert (built["can_apply"], built["is_discarded"]) == (False, is_discarded)
+
+
+@pytest.mark.parametrize(
     ("module", "words"),
     [
         ({"source_kind": "archive", "source": {"url": "https://example.com/a/vpc.tar.gz"}}, "vpc.tar.gz"),

@@ -68,6 +68,12 @@ def test_a_plan_to_be_applied_shows_later_stages_and_other_jobs_show_none() -> N
     assert said({**running, "payload": {"options": {}}}, {}) == said(APPLY, {}) == []
 
 
+def test_a_plan_that_was_discarded_before_any_apply_says_so() -> None:
+    assert said(PLAN, {}, "rejected") == [
+        PLANNED, ("Review", "CANCELLED", "discarded"), ("Apply", "NOT_STARTED", "not reached"),
+    ]  # fmt: skip
+
+
 def test_the_time_of_a_stage_ends_with_it() -> None:
     plan, review, apply = build({**CONFIRMED, "status": "QUEUED"}, PLAN, [{"event": "confirmed", "at": "e"}])
     assert [(each["since"], each["until"]) for each in (plan, review, apply)] == [("a", "b"), ("c", "e"), ("", "")]

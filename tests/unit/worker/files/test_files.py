@@ -119,9 +119,27 @@ def test_a_tar_is_unpacked(tmp_path: Path) -> None:
     assert (tmp_path / "out/mod/main.tf").read_bytes() == b"# hi"
 
 
+def test_a_link_inside_of_a_tar_stays_a_link(tmp_path: Path) -> None:
+    members = [(link("mod/vars.tf", "../shared/vars.tf"), b""), (tarfile.TarInfo("shared/vars.tf"), b"# hi")]
+    (tmp_path / "out").mkdir()
+    assert unpack(make_tar(tmp_path / "m.tgz", members), tmp_path / "out") == 2
+    assert (tmp_path / "out/mod/vars.tf").is_symlink()
+    assert (tmp_path / "out/mod/vars.tf").read_bytes() == b"# hi"
+
+
+LONG = "../" * 40 + "etc/passwd"
+
+
 @pytest.mark.parametrize(
     "members",
     [
+        [(link("evil", LONG), b"")],
+        [(link("a", "a"), b"")],
+        [(tarfile.TarInfo("x"), b"x"), (link("x", "y"), b"")],
+        [(link("../evil", "x"), b"")],
+        # Each of them stays inside of the folder by its words, and both together lead out.
+        [(tarfile.TarInfo("top/x"), b""), (link("p/q/d", "../../top"), b""), (link("evil", "p/q/d/../../.."), b"")],
+        [(tarfile.TarInfo("top/x"), b""), (link("evil", "p/q/d/../../.."), b""), (link("p/q/d", "../../top"), b"")],
         [(tarfile.TarInfo("../evil"), b"x")],
         [(tarfile.TarInfo("/evil"), b"x")],
         [(link("evil", "/etc"), b"")],

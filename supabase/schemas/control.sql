@@ -466,7 +466,7 @@ comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
   'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. A finished plan with '
-  'changes can be rejected before any apply: as after a rejected apply, it is never applied. The plan of a pull request '
+  'changes can be rejected before any apply; once rejected, it is never applied. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
 
 -- ## what is reviewed

@@ -36,7 +36,7 @@ grant execute on function public.apply_pull_request to authenticated;
 
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text, p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as e'\nbegin\n  return private.approve_job(p_job, p_decision, p_comment, p_override_reason);\nend\n';
-comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. A finished plan with changes can be rejected before any apply: as after a rejected apply, it is never applied. The plan of a pull request is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
+comment on function public.approve_job is 'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. Refused when the state has moved on since the plan. The last approval needed queues it. A finished plan with changes can be rejected before any apply; once rejected, it is never applied. The plan of a pull request is reviewed so; the review counts after the merge, where content and changes are the same. Operators.';
 grant execute on function public.approve_job to authenticated;
 
 create function public.assign_worker(p_worker uuid, p_path text) returns jsonb

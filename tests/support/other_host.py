@@ -31,7 +31,7 @@ class OtherHost:
 
     def answer(self, method: str, path: str) -> Any:
         """The document at a path, the state's bytes, or nothing."""
-        parts = path.split("?")[0].removeprefix("/api/v2/").split("/")
+        parts = path.split("?", maxsplit=1)[0].removeprefix("/api/v2/").split("/")
         if method != "GET":
             self.changes.append(f"{method} {path}")
         match method, parts:

@@ -38,7 +38,11 @@ class OtherHost:
             case "GET", ["ping"]:
                 return b""
             case "GET", ["organizations", name, "entitlement-set"]:
-                return {"id": name, "type": "entitlement-sets", "attributes": {"operations": True, "state-storage": True}}
+                return {
+                    "id": name,
+                    "type": "entitlement-sets",
+                    "attributes": {"operations": True, "state-storage": True},
+                }
             case "GET", ["organizations", organization, "workspaces", name]:
                 return self._workspace(organization, name)
             case "GET", ["workspaces", "ws-old", "current-state-version"]:

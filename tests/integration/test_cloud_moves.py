@@ -37,7 +37,7 @@ def test_a_cloud_block_of_another_host_moves_in_with_its_state(
         assert brought["plan_summary"]["has_changes"] is False, bench.log_of(brought["id"])
         assert brought["result"]["brought_state"]["backend"] == "cloud"
         assert [each.rpartition("/")[2] for each in other.changes] == ["lock", "unlock"]
-    # The other host is gone, and nothing asks for it any more.
+    # The other host has ended, and nothing asks for it any more.
     (terminal.folder / "cloud.tf").write_text(block.replace(HOST, "127.0.0.1"))
     terminal.run("init", "-input=false")
     assert "No changes" in terminal.run("plan")

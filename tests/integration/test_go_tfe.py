@@ -1,6 +1,7 @@
 """The API of `cloud {}`, called by HashiCorp's own client: what is answered works, what is refused is refused by name."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,7 +40,7 @@ def answers(gotfe: Path, stack: RunningStack, bench: Bench, folder: Path) -> dic
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    return dict(re.sub(r"Plan \d+", "Plan N", line).split(": ", 1) for line in done.stdout.splitlines())
 
 
 REFUSED = {
@@ -47,8 +48,8 @@ REFUSED = {
     "Use: runyard variables set --sealed, or the dashboard.",
     "lock again": "error: workspace already locked",
     "run apply again": "error: The run cannot be applied. It is applied.",
-    "run discard again": "error: Plan {} was discarded. Make a new plan.",
-    "run apply discarded": "error: The run cannot be applied. Plan {} was discarded. Make a new plan.",
+    "run discard again": "error: Plan N was discarded. Make a new plan.",
+    "run apply discarded": "error: The run cannot be applied. Plan N was discarded. Make a new plan.",
     "run without an upload": "error: A run of this workspace needs a configuration version: the module has no code here. "
     "Upload the code, then create the run.",
     "workspace safe delete with resources": "error: conflict workspace cannot be safely deleted because it is still managing resources",

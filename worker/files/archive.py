@@ -132,7 +132,7 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 def _not_a_file(name: str) -> JobFailed:
     return JobFailed(
-        f"The archive holds {name[:200]!r}, which is no file or directory in it.",
+        f"The archive holds {name[:200]!r}, which is not a file or directory in it.",
         code="unsafe_archive",
         hint="Devices and links that lead out are refused; pack the files themselves.",
     )

@@ -38,8 +38,7 @@ async def guests_tab(product: Product, owner: Person) -> Tab:
     make_module(product, owner, "open/db")
     guest = product.person("guest")
     product.sql("delete from memberships where org_id = %s", guest.org_id)
-    user = product.sql(JOIN, owner.org_id, guest.email)[0][0]
-    product.sql("update memberships set role = 'guest' where user_id = %s", user)
+    user = product.sql(JOIN, owner.org_id, "guest", guest.email)[0][0]
     give(product, owner, "open", "admin", user)
     tab = await open_tab(product, product.cookie(guest))
     await tab.send(LOAD, path="/dashboard/runners")

@@ -13,6 +13,7 @@ from worker.children.environment import host_variables
 from worker.engines.plugin_cache import provider_cache
 from worker.enums import EngineName, JobType, StateHome
 from worker.errors import JobFailed
+from worker.files.own_files import remove_own
 
 BACKEND_FILE = "runyard_backend_override.tf.json"
 _OVERRIDE: dict[str, Any] = {"terraform": {"backend": {"http": {}}}}
@@ -40,6 +41,8 @@ async def settle_backend(space: Workspace, engine: FoundEngine, init: list[str])
     # In the job's own copy of the source: beside another backend, the engine would ask whether to move it there.
     for folder in (space.work, space.unit or space.work):
         (folder / STATE_FILE).unlink(missing_ok=True)
+        # The workspace that `cloud {}` has selected: the runner's backend has none.
+        remove_own(space.root, folder / ".terraform" / "environment")
     space.write(space.work / BACKEND_FILE, json.dumps(_OVERRIDE).encode())
 
 

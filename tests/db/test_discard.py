@@ -1,5 +1,6 @@
 """A plan that somebody discards is never applied: before any apply of it, or with the apply that waits."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -115,3 +116,15 @@ def test_a_check_of_a_discarded_plan_is_not_overridden(org: Organization, runner
     discard(org.owner, made["id"])
     with refused("RY409", "Nothing of this plan waits any more"):
         override(org.owner, made["id"], policy)
+
+
+def test_the_log_of_a_discarded_apply_ends_with_an_error(world: World, org: Organization, runner: Runner) -> None:
+    org.module("a/b", approvals_required=1)
+    planned = plan(org, runner)
+    args = {"p_run": planned, "p_is_apply": True, "p_url": "https://runyard.example", "p_limit": 65536}
+    discard(org.owner, apply_of(world, planned)["id"])
+    said = base64.b64decode(org.owner.call("terminal_log", p_offset=0, **args))
+    assert b"Rejected by" in said
+    assert not said.endswith(b"\x03"), "it did not end as after a success"
+    with refused("RY409", "The run was discarded."):
+        org.owner.call("terminal_log", p_offset=len(said), **args)

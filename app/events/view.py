@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from app.jobs.view.events import JOB_EVENTS
-from app.jobs.view.words import PHASE_WORDS
+from app.jobs.view.events import JOB_EVENTS, actor_words, reason_words
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.ui.choices import Choices
 from app.ui.view import Row, capitalised
@@ -71,8 +70,8 @@ def build(row: Row) -> EventRow:
         "at": str(row["at"]),
         "icon": icon,
         "words": capitalised(said),
-        "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else say_reason(reason),
-        "who": str(row.get("actor") or ""),
+        "reason": reason_words(name, reason) if is_job else say_reason(reason),
+        "who": actor_words(row.get("actor")),
         "about": f"#{row['job_number']} {row.get('module_path') or ''}".strip() if is_job else "",
         "href": f"/dashboard/jobs/{row['job_number']}" if is_job else "",
         "runner": str(row.get("worker_name") or ""),

@@ -112,7 +112,8 @@ def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) 
         ("PLAN", "SUCCEEDED"),
         ("APPLY", "SUCCEEDED"),
     ]
-    assert "  Plan: succeeded: 2 to create on" in terminal.run("jobs", "show", number).stdout
+    text = terminal.run("jobs", "show", number).stdout
+    assert re.search(r"^  Plan on \S+: succeeded: 2 to create$", text, re.MULTILINE)
     assert [row["event"] for row in terminal.json("jobs", "events", str(newest["number"]))][-1] == "succeeded"
     assert json.loads(terminal.run("state", "pull", "apps/site").stdout)["resources"]
     assert terminal.json("state", "versions", "apps/site")["versions"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
+from app.jobs.view.events import CANCEL_REASON, DECISIONS
 from app.ui.view import Row, read
 
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
@@ -54,6 +55,8 @@ THINGS = {
     "service_account": "service account",
     "git": "repository",
 }
+# Values that need no field: how a job was stopped, which its reason may repeat, and what was decided.
+SAID: dict[object, str] = {**CANCEL_REASON, **DECISIONS, **{word: word for word in CANCEL_REASON.values()}}
 PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
 LONGEST = 160
 
@@ -118,15 +121,17 @@ def link(row: Row) -> str:
 def detail_words(detail: Row) -> str:
     """Format the other details of an event in one line."""
     parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
-    return ", ".join(parts)[:LONGEST]
+    return ", ".join(dict.fromkeys(parts))[:LONGEST]
 
 
 def _field_words(field: str, value: object) -> str:
-    """Format one field: "capacity 2"; "assigned to all modules", or not."""
-    if not isinstance(value, bool):
-        return f"{field} {_value(value)}"
-    said = field.removeprefix("is ")
-    return said if value else f"not {said}"
+    """Format one field: "capacity 2"; "assigned to all modules", or not; "Stop now"; "plan 61defff0"."""
+    if isinstance(value, bool):
+        said = field.removeprefix("is ")
+        return said if value else f"not {said}"
+    if field.endswith(" sha256"):
+        return f"{field.removesuffix(' sha256')} {str(value)[:8]}"
+    return SAID.get(value) or f"{field} {_value(value)}"
 
 
 def _is_plain(value: object) -> bool:

@@ -40,6 +40,19 @@ def test_odd_details_are_passed_over(odd: Any) -> None:
     assert build(row(detail=odd if isinstance(odd, dict) else {}))["changes"] == []
 
 
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ({"kind": "GRACEFUL", "reason": "Stop now"}, "Stop now"),
+        ({"kind": "KILL", "reason": "It hangs"}, "Kill, reason It hangs"),
+        ({"action": "refresh_plan"}, "Check requested"),
+        ({"plan_sha256": "61defff0" * 8, "is_override": True}, "plan 61defff0, override"),
+    ],
+)
+def test_details_hold_no_value_of_a_program(detail: dict[str, Any], said: str) -> None:
+    assert build(row(detail=detail))["detail"] == said
+
+
 def test_an_event_shows_its_address_if_known() -> None:
     assert build(row(address="2001:db8::7"))["address"] == "2001:db8::7"
     assert build(row(address=None))["address"] == build(row())["address"] == ""

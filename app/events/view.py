@@ -70,7 +70,7 @@ def build(row: Row) -> EventRow:
         "at": str(row["at"]),
         "icon": icon,
         "words": capitalised(said),
-        "reason": reason_words(name, reason) if is_job else say_reason(reason),
+        "reason": reason_words(name, reason, str(row.get("actor"))) if is_job else say_reason(reason),
         "who": actor_words(row.get("actor")),
         "about": f"#{row['job_number']} {row.get('module_path') or ''}".strip() if is_job else "",
         "href": f"/dashboard/jobs/{row['job_number']}" if is_job else "",

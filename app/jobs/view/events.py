@@ -43,13 +43,14 @@ DECISIONS = {
 CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
 
 
-def reason_words(name: str, reason: str) -> str:
-    """Put the reason of an event into words: a decision, a phase, a process."""
+def reason_words(name: str, reason: str, who: str) -> str:
+    """Put the reason of an event into words: a decision, a phase, a process of another name than its runner."""
     if name == "claimed":
-        return f"on {reason.removeprefix('Instance ')}" if reason else ""
+        place = reason.removeprefix("Instance ")
+        return f"on {place}" if place not in ("", who) else ""
     return {"resolved": DECISIONS, "phase": PHASE_WORDS}.get(name, {}).get(reason, reason)
 
 
 def actor_words(label: object) -> str:
-    """Name who did it; what the database does by itself is Runyard's."""
+    """Name who did it; what the database does on its own is Runyard's."""
     return "Runyard" if label == "system" else str(label or "")

@@ -69,5 +69,7 @@ def test_a_phase_event_shows_its_title(reason: str | None, shown: str) -> None:
     ],
 )
 def test_an_event_of_a_job_is_in_words(event: str, reason: str, said: str) -> None:
-    shown = build({"kind": "job", "id": 1, "at": "t", "event": event, "reason": reason, "job_number": 2, "actor": "system"})
+    shown = build(
+        {"kind": "job", "id": 1, "at": "t", "event": event, "reason": reason, "job_number": 2, "actor": "system"}
+    )
     assert (shown["reason"], shown["who"]) == (said, "Runyard")

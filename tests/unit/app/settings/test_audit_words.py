@@ -19,6 +19,10 @@ def row(**more: Any) -> dict[str, Any]:
         ("organization.updated", "Updated an organisation"),
         ("job.confirmed", "Confirmed a plan"),
         ("git.polled", "Polled a repository"),
+        ("member.role_changed", "Changed a member's role"),
+        ("module.dependency_set", "Set a module's dependency"),
+        ("sign_in.domain_proved", "Proved a sign-in's domain"),
+        ("access.granted", "Gave access"),
         ("odd", "odd"),
     ],
 )

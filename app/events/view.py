@@ -63,7 +63,7 @@ def build(row: Row) -> EventRow:
     """Put an event into words, with where it leads."""
     name, is_job = str(row["event"]), row["kind"] == "job"
     icon, said = (JOB_EVENTS if is_job else RUNNER_EVENTS).get(name, ("info", name.replace("_", " ").capitalize()))
-    worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "")
+    worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "").removeprefix(f"{said} ")
     return {
         "key": f"{row['kind']}-{row['id']}",
         "name": name,

@@ -89,7 +89,7 @@ def _used(row: rx.Var[VariableView]) -> rx.Component:
 
 
 def _shown(row: rx.Var[VariableView]) -> rx.Component:
-    return rx.fragment(_value(row), rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"))
+    return rx.fragment(_value(row), rx.el.div(_from(row), class_name="only-s"))
 
 
 def _can_change(_row: rx.Var[VariableView]) -> Any:

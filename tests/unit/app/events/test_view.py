@@ -73,3 +73,8 @@ def test_an_event_of_a_job_is_in_words(event: str, reason: str, said: str) -> No
         {"kind": "job", "id": 1, "at": "t", "event": event, "reason": reason, "job_number": 2, "actor": "system"}
     )
     assert (shown["reason"], shown["who"]) == (said, "Runyard")
+
+
+def test_a_reason_does_not_repeat_its_event() -> None:
+    shown = build({"kind": "runner", "id": 1, "at": "t", "event": "registered", "reason": "Registered by a@b.example"})
+    assert (shown["words"], shown["reason"]) == ("Registered", "by a@b.example")

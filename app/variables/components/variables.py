@@ -206,7 +206,7 @@ def _fields() -> list[rx.Component]:
 def variable_dialogs() -> list[rx.Component]:
     where = rx.cond(State.path == "", "Of the whole organisation.", "Of " + State.path + ".")
     return [
-        form_dialog(State, "variable", where, _fields()),
+        form_dialog(State, "Add variable", where, _fields()),
         _users(),
         removal(
             State,

@@ -98,7 +98,7 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         """Name the commands in the order of the help; the nearest of them are offered for one that does not exist."""
         super().__init__(**attributes)
-        self.commands = dict.fromkeys(LAZY)
+        self.commands = dict[str, Any](dict.fromkeys(LAZY))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command; the others are never imported."""

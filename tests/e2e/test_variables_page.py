@@ -26,6 +26,18 @@ def put(product: Product, owner: Person, path: str, name: str, value: Any, **mor
     product.rpc(owner.token, "set_variables", {"p_org": owner.org_id, "p_path": path, "p_variables": variables})
 
 
+def test_the_tab_in_the_address_of_a_group_or_module_opens_its_variables(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "tabbed/one")
+    page = open_as(owner)
+    for path in ("tabbed", "tabbed/one"):
+        page.goto(f"/dashboard/modules?tab=variables&path={path}")
+        page.wait_for_url(re.compile(rf"/modules/variables/?\?path={path}$"))
+        tabs = page.get_by_role("navigation", name="Parts of the page")
+        expect(tabs.get_by_role("link", name="Variables")).to_have_attribute("aria-current", "page")
+
+
 def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:

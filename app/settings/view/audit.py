@@ -61,7 +61,7 @@ THINGS = {
     "sign_in": "sign-in",
 }
 # Values that need no field: how a job was stopped, which its reason may repeat, and what was decided.
-SAID: dict[object, str] = {**CANCEL_REASON, **DECISIONS, **{word: word for word in CANCEL_REASON.values()}}
+SAID = {**CANCEL_REASON, **DECISIONS, **{word: word for word in CANCEL_REASON.values()}}
 PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
 LONGEST = 160
 
@@ -138,7 +138,7 @@ def _field_words(field: str, value: object) -> str:
         return said if value else f"not {said}"
     if field.endswith(" sha256"):
         return f"{field.removesuffix(' sha256')} {str(value)[:8]}"
-    return SAID.get(value) or f"{field} {_value(value)}"
+    return SAID.get(str(value)) or f"{field} {_value(value)}"
 
 
 def _is_plain(value: object) -> bool:

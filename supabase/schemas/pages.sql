@@ -638,7 +638,7 @@ comment on function private.list_runners is
 create function private.rollout_progress(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_seen text[] := private.need_seen(p_org);
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
   v_answer pg_catalog.jsonb;
 begin
   with rollout as (

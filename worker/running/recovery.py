@@ -42,9 +42,7 @@ async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock
             keep_journal(folder, context.kept_states, ref)
     attempts = {folder: saved for folder, saved in found.items() if saved is not None}
     if attempts:
-        get_logger("worker.recovery").warning(
-            "found jobs that an earlier process left", jobs=[r.job for r in attempts.values()]
-        )
+        get_logger("worker.recovery").warning("an earlier process left jobs", jobs=[r.job for r in attempts.values()])
     # Asked without any, too: a claim whose answer an earlier process did not live to read is given up at once.
     recovery = _Recovery(context, table, clock)
     await recovery.run(attempts, take_over)

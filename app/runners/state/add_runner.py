@@ -133,7 +133,6 @@ class AddRunnerState(DeployForm, rx.State):
             self.is_busy = False
             if isinstance(error, Refused) and error.code == NAME_TAKEN:
                 self.name_problem = f"{error.message} {error.hint}".strip()
-                yield rx.call_script("window.runyard.focusIn('.ry-sheet input')")
             else:
                 yield say_error(error)
             return

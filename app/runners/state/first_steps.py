@@ -26,9 +26,8 @@ class FirstStepsState(AppState, rx.State):
 
     async def _first(self, table: str, columns: str, *filters: Filter) -> Row:
         mine = Filter("org_id", "eq", await self._org_id())
-        rows = (
-            await self._select(table, Query(columns=columns, filters=(mine, *filters), order="created_at", limit=1))
-        ).rows
+        query = Query(columns=columns, filters=(mine, *filters), order="created_at", limit=1)
+        rows = (await self._select(table, query)).rows
         return rows[0] if rows else {}
 
     async def _read(self) -> None:

@@ -283,8 +283,8 @@ EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 
 _OF_PHASE = frozenset({"claimed", "started", "succeeded", "failed", "cancelled"})
 _SAYS_WHO = frozenset(
-    "enqueued approval approved confirmed rejected cancel_requested retried retried_as marked_failed resolved lock_released".split()
-)
+    ("enqueued", "approval", "approved", "confirmed", "rejected", "cancel_requested", "retried", "retried_as")
+) | {"marked_failed", "resolved", "lock_released"}
 
 
 def build_events(events: Iterable[Row], *jobs: Row) -> list[EventView]:

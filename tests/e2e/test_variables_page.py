@@ -207,11 +207,11 @@ def test_an_identity_is_attached_shown_its_policy_and_tested_live(
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Group or module").fill("signed")
     dialog.get_by_label("Plan role").fill("nonsense")
-    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_role("button", name="Attach identity").click()
     expect(page.locator("[data-sonner-toast][data-type=error]")).to_contain_text("plan_role")
     for phase in ("Plan", "Apply"):
         dialog.get_by_label(f"{phase} role").fill(f"arn:aws:iam::123456789012:role/{phase.lower()}")
-    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_role("button", name="Attach identity").click()
     expect(dialog).to_contain_text("module:signed/*:phase:plan")
     expect(dialog).to_contain_text("module:signed/*:phase:apply")
     issuer = f"{product.stack.url.partition('://')[2]}/functions/v1/job-identity"

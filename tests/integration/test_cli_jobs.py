@@ -240,7 +240,7 @@ def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> No
     assert terminal.run("modules", "export", "--to", str(folder)).returncode == 0
     file = folder / "apps" / "site.toml"
     same = terminal.run("modules", "import", str(folder))
-    assert (same.returncode, "Nothing to do" in same.stdout) == (0, True)
+    assert (same.returncode, "Already up to date" in same.stdout) == (0, True)
     file.write_text(file.read_text().replace('who = "you"', 'who = "all"').replace("auto_apply = true\n", ""))
     unsure = terminal.run("modules", "import", str(file))
     assert (unsure.returncode, '-who = "you"' in unsure.stderr, '+who = "all"' in unsure.stderr) == (2, True, True)

@@ -30,9 +30,9 @@
     queueMicrotask(() => target.setSelectionRange(start, end));
   }, true);
 
-  /* A dialog that a menu opened gives the focus back to the menu's button. */
+  /* A dialog gives the focus back to what opened it: a button, or that of a menu. */
   let opener = null, wasAsked = false;
-  document.addEventListener("focusin", ({ target }) => { if (target.matches("[aria-haspopup=menu]") && !asked()) opener = target; });
+  document.addEventListener("focusin", ({ target }) => { if (!target.closest(OVER) && !asked()) opener = target; });
   new MutationObserver(() => requestAnimationFrame(() => {
     const { activeElement } = document;
     // A dialog that fades has the focus until it is removed.

@@ -206,8 +206,6 @@
   document.addEventListener("focusin", (event) => track(event.target));
   document.addEventListener("focusout", () => setTimeout(() => track(document.activeElement)));
 
-  /* The sheet takes the focus when it opens and gives it back to what opened it. */
-  let opener = null;
   // A problem is about what was typed before: it is hidden while its field changes, and shown again with the next answer.
   document.addEventListener("input", (event) => {
     for (const problem of event.target.closest?.(".ry-f")?.querySelectorAll(":scope > .err") ?? []) problem.hidden = true;
@@ -217,13 +215,8 @@
   }, true);
   function focusIn(selector, tries = 40) {
     const el = document.querySelector(selector);
-    if (el) { opener = opener || document.activeElement; el.focus(); return; }
-    if (tries) requestAnimationFrame(() => focusIn(selector, tries - 1));
-  }
-  function focusBack() {
-    const el = opener;
-    opener = null;
-    if (el && el.isConnected) setTimeout(() => el.focus(), 60);
+    if (el) el.focus();
+    else if (tries) requestAnimationFrame(() => focusIn(selector, tries - 1));
   }
 
   /* The code calls a page /dashboard/jobs/7; the address names the organisation of the tab: /o/platform/jobs/7. */
@@ -236,7 +229,6 @@
     write,
     isListening,
     focusIn,
-    focusBack,
     secret: (owner, token) => { secrets.set(owner, token); repaint(); },
     hasSecret: (owner) => secrets.has(owner),
     forget: (owner) => { secrets.delete(owner); repaint(); },

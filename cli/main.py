@@ -95,9 +95,10 @@ CODES = "Exit codes: " + " · ".join(f"{code.value} {text}" for code, text in EX
 class LazyGroup(TyperGroup):
     """Knows every command's name and sentence, and imports the one that is used."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Every command, as the help lists them."""
-        return list(LAZY)
+    def __init__(self, **attributes: Any) -> None:
+        """Name the commands in the order of the help; the nearest of them are offered for one that does not exist."""
+        super().__init__(**attributes)
+        self.commands = dict[str, Any](dict.fromkeys(LAZY))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command; the others are never imported."""

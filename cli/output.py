@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
-# Columns whose names are the database's, and a time as a person reads it: to the minute, in UTC.
+# Columns that a person knows by another name, and a time as they read it: to the minute, in UTC.
 HEADINGS = {
     "created_by_label": "requested by",
+    "actor_label": "by",
     "worker_name": "runner",
+    "instance_name": "instance",
     "module_path": "module",
-    "created_at": "created",
+    "job_number": "job",
+    "from_status": "from",
+    "to_status": "to",
+    "pinned_worker_id": "pinned to",
+    "service_account_id": "service account",
+    "is_assigned_to_all_modules": "all modules",
 }
+EMPTY: tuple[Any, ...] = (None, [], "", {})
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?(?:\+00:00|Z)$")
 CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 COLOURS = {
@@ -53,16 +61,16 @@ class Printer:
             print(nothing)
 
     def row(self, row: Row, columns: Sequence[str]) -> None:
-        """One thing: a line for each of its fields."""
+        """One thing: a line for each of its fields; a person sees those that have a value, in their words."""
         if self.as_json:
             self.document(row)
-            return
-        width = max(len(column) for column in columns) + 2
-        for column in columns:
-            name = column.replace("_", " ")
-            print(
-                f"{name:<{width}}{cell(row.get(column))}" if self.is_terminal else f"{column}\t{cell(row.get(column))}"
-            )
+        elif not self.is_terminal:
+            print("\n".join(f"{column}\t{cell(row.get(column))}" for column in columns))
+        else:
+            found = {heading(column): row[column] for column in columns if row.get(column) not in EMPTY}
+            width = max(map(len, found), default=0) + 2
+            for name, value in found.items():
+                print(name.ljust(width) + TIME.sub(r"\1 \2 UTC", listed(value)))
 
     def result(self, value: Any, describe: Callable[[Any], str]) -> None:
         """Print the result: a sentence, or the thing itself."""
@@ -89,7 +97,7 @@ def plain(text: str) -> str:
 
 def cell(value: Any) -> str:
     """One value on one line."""
-    if value is None or value in ([], "", {}):
+    if value in EMPTY:
         return "-"
     if isinstance(value, list):
         return ",".join(cell(each) for each in value)
@@ -98,6 +106,18 @@ def cell(value: Any) -> str:
     if isinstance(value, dict):
         return plain(json.dumps(value, ensure_ascii=False))
     return plain(" ".join(str(value).split()))
+
+
+def listed(value: Any) -> str:
+    """One value for a person: what is in it by name, and no JSON."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={listed(each)}" for name, each in value.items())
+    return ", ".join(listed(each) for each in value) if isinstance(value, list) else cell(value)
+
+
+def heading(column: str) -> str:
+    """Name a column of the database as people do."""
+    return HEADINGS.get(column) or column.removeprefix("is_").removesuffix("_at").replace("_", " ")
 
 
 def is_coloured(stream: Any = None) -> bool:
@@ -113,8 +133,7 @@ def _table(rows: Sequence[Row], columns: Sequence[str], cut: Sequence[str]) -> N
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        heading = HEADINGS.get(column, column.replace("_", " ")).upper()
-        table.add_column(heading, overflow="fold", no_wrap=bool(cut) and column not in cut)
+        table.add_column(heading(column).upper(), overflow="fold", no_wrap=bool(cut) and column not in cut)
     for row in rows:
         cells = [TIME.sub(r"\1 \2", cell(row.get(column))) for column in columns]
         shape: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if cut else {}

@@ -60,13 +60,19 @@ def _link(text: Any, href: Any) -> rx.Component:
     return rx.cond(text != "", rx.cond(href != "", page_link(text, href=href.to(str)), text), "–")
 
 
+def _of_runner(link: rx.Component) -> rx.Component:
+    """A phone's card has one place for what an event is about."""
+    return rx.fragment(rx.el.span("–", class_name="hide-s"), rx.el.span(link, class_name="only-s"))
+
+
 def _row(event: rx.Var[EventRow]) -> rx.Component:
+    runner = _link(event["runner"], event["runner_href"])
     return rx.el.tr(
         cell(clock_seconds(event["at"].to(str)), class_name="mut num n-d"),
         cell(event["words"], class_name="n-a"),
         cell(event["reason"], class_name="mut wrap n-c"),
-        cell(_link(event["about"], event["href"]), class_name="n-b"),
-        cell(_link(event["runner"], event["runner_href"]), class_name="hide-s"),
+        cell(rx.cond(event["about"] != "", _link(event["about"], event["href"]), _of_runner(runner)), class_name="n-b"),
+        cell(runner, class_name="hide-s"),
         cell(event["who"], class_name="mut hide-s hide-m ry-by", title=event["who"]),
         role="row",
         key=event["key"],

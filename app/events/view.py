@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from app.jobs.view.events import JOB_EVENTS
-from app.jobs.view.words import PHASE_WORDS
+from app.jobs.view.events import JOB_EVENTS, actor_words, reason_words
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.ui.choices import Choices
 from app.ui.view import Row, capitalised
@@ -64,15 +63,15 @@ def build(row: Row) -> EventRow:
     """Put an event into words, with where it leads."""
     name, is_job = str(row["event"]), row["kind"] == "job"
     icon, said = (JOB_EVENTS if is_job else RUNNER_EVENTS).get(name, ("info", name.replace("_", " ").capitalize()))
-    worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "")
+    worker, reason = str(row.get("worker_id") or ""), str(row.get("reason") or "").removeprefix(f"{said} ")
     return {
         "key": f"{row['kind']}-{row['id']}",
         "name": name,
         "at": str(row["at"]),
         "icon": icon,
         "words": capitalised(said),
-        "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else say_reason(reason),
-        "who": str(row.get("actor") or ""),
+        "reason": reason_words(name, reason, str(row.get("actor"))) if is_job else say_reason(reason),
+        "who": actor_words(row.get("actor")),
         "about": f"#{row['job_number']} {row.get('module_path') or ''}".strip() if is_job else "",
         "href": f"/dashboard/jobs/{row['job_number']}" if is_job else "",
         "runner": str(row.get("worker_name") or ""),

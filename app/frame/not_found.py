@@ -23,10 +23,10 @@ def not_found() -> rx.Component:
     return rx.cond(SessionState.org_id != "", framed, card(TITLE, TEXT, _back(width="100%")))
 
 
-def absent(title: str, back: str, href: str, test_id: str) -> rx.Component:
+def absent(back: str, href: str, test_id: str) -> rx.Component:
     """Explain, in the frame of a page, that there is nothing at its address."""
     button = link_button(back, href=href, size="2", attrs={})
-    return rx.el.div(head(title, TEXT, button), role="alert", custom_attrs={"data-testid": test_id})
+    return rx.el.div(head(TITLE, TEXT, button), role="alert", custom_attrs={"data-testid": test_id})
 
 
 ROUTES = (Route("404", TITLE, not_found),)

@@ -138,7 +138,7 @@ def _skeleton() -> rx.Component:
 
 def job(on_enable: Enable) -> rx.Component:
     """The job's page; `on_enable` enables a runner that the job waits for."""
-    none = absent("Job not found", "All jobs", "/dashboard/jobs", "no-such-job")
+    none = absent("All jobs", "/dashboard/jobs", "no-such-job")
     shown = rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), none))
     return page(
         scripts(),

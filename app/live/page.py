@@ -122,8 +122,9 @@ class LivePage(AppState, mixin=True):
         # Entered before the first read, so that nothing in between is missed.
         runtime().hub.enter(view)
         store = await runtime().hub.open(who.org_id, session)
-        await self._prepare(session)
+        # First: a page of something that is not there is in contact, too.
         who._show_link(store)
+        await self._prepare(session)
         await self._show(store, EVERYTHING)
         return None
 

@@ -66,7 +66,7 @@ def _head() -> rx.Component:
 
 def _problem() -> rx.Component:
     problem = failed("The runner could not be loaded", State.problem, State.problem_hint, State.load)
-    missing = absent("Runner not found", "All runners", "/dashboard/runners", "no-such-runner")
+    missing = absent("All runners", "/dashboard/runners", "no-such-runner")
     return rx.cond(State.is_missing, missing, rx.el.section(problem, class_name="ry-panel"))
 
 

@@ -130,7 +130,11 @@ def copy_button(
     `owner` names the runner whose token replaces %TOKEN% in the text.
     """
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
-    return quiet_button(icon("copy"), rx.el.span("Copy"), aria_label=label, custom_attrs=_what(text, owner), **handlers)
+    what = _what(text, owner)
+    # In a form, Enter presses the first button that submits.
+    return quiet_button(
+        icon("copy"), rx.el.span("Copy"), type="button", aria_label=label, custom_attrs=what, **handlers
+    )
 
 
 def copy_icon(

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 from typer import Argument, Option
 
 from cli.command import new_app
@@ -18,6 +17,7 @@ from cli.engines.cache import binary_folder, cached, find, is_locked
 from cli.engines.catalog import ENGINES, Engine, EngineError
 from cli.engines.ladder import ensure
 from cli.engines.progress import Progress, read_progress
+from cli.output import Printer
 
 NOT_THERE = 3
 PLAIN_STEP = 10
@@ -130,10 +130,11 @@ def path_command(name: str) -> None:
 @app.command("list")
 def list_command() -> None:
     """Show every engine, its version here, and how far it is."""
-    table = Table("engine", "version", "where")
+    rows = []
     for engine in ENGINES.values():
         found = find(engine)
         step = read_progress(engine)
         note = step.note if step and not step.is_done and is_locked(engine) else "not there"
-        table.add_row(engine.name, engine.version if found == cached(engine) else "", str(found or note))
-    Console().print(table)
+        version = engine.version if found and found == cached(engine) else None
+        rows.append({"engine": engine.name, "version": version, "where": str(found or note)})
+    Printer().rows(rows, ("engine", "version", "where"))

@@ -22,7 +22,7 @@ COLUMNS = ("number", "type", "status", "module_path", "worker_name", "created_by
 CUT = ("module_path", "worker_name", "created_by_label")
 SHOWN = (
     "number", "type", "status", "phase", "module_path", "message", "worker_name", "instance_name", "attempt", "created_by_label",
-    "created_at",     "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind", "id", "error",
+    "created_at", "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind",
 )  # fmt: skip
 KINDS = {"after-step": "AFTER_STEP", "graceful": "GRACEFUL", "kill": "KILL"}
 RUNNING = ("CLAIMED", "PROCESSING")
@@ -43,13 +43,13 @@ def list_jobs(
     limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many of the newest.")] = 30,
 ) -> None:
     """List the newest jobs; a plan and the apply that follows it are one."""
-    filters = {"org_id": f"eq.{here.org.id}", "order": "id.desc", "limit": str(limit), "select": LISTED}
-    filters["is_followed"] = "is.false"
+    filters = {"is_followed": "is.false", "order": "id.desc", "limit": str(limit), "select": LISTED}
     if status:
         wanted = [one_of(each.upper(), STATUSES, '"{}" is not a status of a job.') for each in status]
         filters["status"] = f"in.({','.join(wanted)})"
     if kind:
         filters["type"] = "eq." + one_of(kind.upper(), TYPES, '"{}" is not a type of job.')
+    filters["org_id"] = f"eq.{here.org.id}"
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
     here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)
@@ -64,8 +64,7 @@ def show(here: Here, job: Job) -> None:
         return
     if phases[-1]["slimmed_at"]:
         say("Its source, steps, plan and outputs were removed 90 days after it ended.")
-    if len(phases) > 1:
-        print(plain("\n".join(_phase(each) for each in phases)))
+    print(plain("\n".join(_phase(each) for each in phases)))
     if summary := phases[-1]["plan_summary"] or phases[0]["plan_summary"]:
         print(plain("\n".join(plan_lines(summary))))
 
@@ -167,8 +166,7 @@ def resolve(
     """Decide about a job whose runner was lost while it changed infrastructure."""
     one_of(action, RESOLUTIONS, '"{}" is not a decision.')
     row = here.org.job(job)
-    after = here.api.call("resolve_attention", job=row["id"], action=action.replace("-", "_"), proof=proof)
-    here.printer.result(after, lambda value: _sentence(value) if value.get("id") else json.dumps(value))
+    here.do("resolve_attention", _sentence, job=row["id"], action=action.replace("-", "_"), proof=proof)
 
 
 @command(app, "why", calls=("explain_queue",), page="Job → Why is it waiting?")
@@ -208,8 +206,8 @@ def _planned(here: Here, row: Row) -> dict[str, Any] | None:
 
 
 def _phase(row: Row) -> str:
-    where = f" on {row['worker_name']}" if row["worker_name"] else ""
-    return f"  {row['type'].capitalize()}: {describe(row)}{'' if row['status'] in RUNNING else where}"
+    where = f" on {row['worker_name']}" if row["worker_name"] and row["status"] not in RUNNING else ""
+    return f"  {row['type'].capitalize()}{where}: {describe(row)}"
 
 
 def _print_log(here: Here, row: Row, attempt: int, *, is_headed: bool) -> None:

@@ -63,8 +63,11 @@ def list_modules(
 
 @command(app, "show", page="Module")
 def show(here: Here, module: ModuleName) -> None:
-    """Show one module."""
-    here.printer.row(_module(here, module), SHOWN)
+    """Show one module; of its own files their names."""
+    row = _module(here, module)
+    if not here.printer.as_json and row["source_kind"] == "inline":
+        row["source"] = sorted(row["source"]["files"])
+    here.printer.row(row, SHOWN)
 
 
 @command(app, "cloud-block", page="Module → ⋯ → Use from your terminal")
@@ -258,7 +261,7 @@ def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:
             changes.append((document, row))
             say(found)
     if not changes:
-        here.printer.result([], lambda _: f"Nothing to do: {len(documents)} as they should be.")
+        here.printer.result([], lambda _: "Already up to date.")
         return
     here.confirm(f"Write {len(changes)} of {len(documents)}?", yes)
     done = [_apply(here, document, row) for document, row in changes]

@@ -103,5 +103,6 @@ def run_go(engine: Engine, command: list[str], env: dict[str, str], watch: Calla
         out.seek(0)
         printed = out.read().splitlines()
     if code != 0:
-        raise EngineError(f"building {engine.title} failed:\n" + "\n".join(tail))
+        reason = next(filter(None, reversed(tail)), f"go ended with code {code}")
+        raise EngineError("\n".join([f"building {engine.title} failed: {reason}", *tail]))
     return printed

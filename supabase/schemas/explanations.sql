@@ -78,7 +78,7 @@ from (values
     'It starts when a slot is free; more capacity or another runner would help.'),
   (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
     'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
-  (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
+  (4, 'engine_preparing', '{preparing}', '',
     'The runner that may run it is still preparing the engine.', 'It begins when the engine is ready.'),
   (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
     'It begins with that runner''s first look.'),
@@ -92,7 +92,7 @@ from (values
   (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
     'Start one of them, or assign another runner.'),
   (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
-    'The runner that may run it has never connected.', 'Start it with its id and token.'),
+    'The runner that may run it has never contacted the project.', 'Start it with its id and token.'),
   (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
     'Rotate its token, or give it a service account that is enabled',
     'The runner that may run it has no usable token or service account, so it cannot connect.',
@@ -159,6 +159,9 @@ language sql stable set search_path = '' as $$
     'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
     'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
       select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels)),
+    'preparing', (
+      select i.engine_note from public.worker_instances as i
+      where i.worker_id = p_worker.id and i.engine_note is not null order by i.updated_at desc limit 1),
     'degraded', coalesce((
       select i.facts #>> '{degraded,reason}' from public.worker_instances as i
       where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object'

@@ -676,12 +676,13 @@ create function private.job_events_about(
   integer, to_status public.job_status
 )
 language sql stable set search_path = '' as $$
-  -- A phase has no reason; which one it is says more than nothing.
+  -- A phase has no reason; which one it is says more than nothing. Only those who choose the event get them.
   select 'job', e.id, e.at, e.event, coalesce(e.reason, case e.event when 'phase' then e.detail ->> 'phase' end),
     e.actor_label, case when e.actor_kind = 'worker' then e.actor_id
     else (e.detail ->> 'worker_id')::pg_catalog.uuid end, e.job_id, e.attempt, e.to_status
   from (
     select * from public.job_events as j where j.org_id = p_org and j.at >= p_since and j.at < p_until
+      and (p_filters ? 'event' or j.event <> 'phase')
       and (p_filters ->> 'job' is null or j.job_id = any (array(
         select k.id from public.provision_jobs as k where k.org_id = p_org
           and k.number = (p_filters ->> 'job')::bigint)))

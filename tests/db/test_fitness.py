@@ -56,7 +56,7 @@ def test_an_engine_that_is_being_prepared_is_shown(org: Organization) -> None:
     org.module("a/b", engine="tofu")
     job = org.enqueue("a/b")
     assert slow.claim() == []
-    assert verdict(org, job) == ("engine_preparing", "tofu is still being prepared there")
+    assert verdict(org, job) == ("engine_preparing", "tofu is being prepared, 40 %")
 
 
 def test_a_runner_without_a_report_counts_as_having_it(org: Organization) -> None:

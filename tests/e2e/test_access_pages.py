@@ -169,11 +169,11 @@ def test_teams_and_roles_are_made_and_given(product: Product, open_as: Opened) -
     expect(page.get_by_role("row").filter(has_text="planner")).to_contain_text("Runyard")
     button(page, "Add role").click()
     page.get_by_label("Name").fill("release-manager")
-    button(page, "Add").click()
+    button(page, "Add role").click()
     expect(page.get_by_test_id("error-verbs")).to_be_visible()
     for verb in ("job.plan", "job.apply"):
         page.get_by_role("checkbox", name=verb, exact=True).click()
-    button(page, "Add").click()
+    button(page, "Add role").click()
     made = page.get_by_role("row").filter(has_text="release-manager")
     expect(made).to_contain_text("2 verbs")
 

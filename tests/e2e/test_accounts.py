@@ -320,7 +320,7 @@ def test_an_owner_deletes_an_empty_organisation(product: Product, browse: Callab
     slug = str(product.sql("select slug from organizations where id = %s", owner.org_id)[0][0])
     opener = page.get_by_role("button", name="Delete organisation…")
     expect(opener).to_be_disabled()
-    expect(page.get_by_text("It still has modules (0) or runners (1).")).to_be_visible()
+    expect(page.get_by_text("It still has 0 modules and 1 runner.")).to_be_visible()
     product.sql("update workers set removed_at = now() where id = %s", runner["id"])
     opener.click()
     other = product.runner(owner, "came-late")

@@ -101,8 +101,9 @@ def test_an_empty_fleet_links_to_the_docs_and_a_missing_runner_is_reported(perso
     assert page.get_by_role("link", name="Scale to zero").get_attribute("href") == "/docs/scale-to-zero/"
     page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
     absent = page.get_by_test_id("no-such-runner")
-    expect(absent.get_by_role("heading", name="Runner not found", level=1)).to_be_visible()
+    expect(absent.get_by_role("heading", name="Page not found", level=1)).to_be_visible()
     expect(absent).to_contain_text("The link may be wrong, or the item was removed.")
+    expect(page.locator("[data-link=live]:visible")).to_be_visible()
 
 
 def test_a_reload_closes_the_sheet_in_which_no_runner_was_begun(person: Person, sign_in: Open) -> None:

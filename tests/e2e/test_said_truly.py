@@ -122,6 +122,20 @@ def test_a_dialog_of_the_modules_menus_has_the_focus(product: Product, owner: Pe
         expect(page.get_by_role("button", name=opener, exact=True)).to_be_focused()
 
 
+def test_a_closed_dialog_gives_the_focus_back_to_the_button_that_opened_it(owner: Person, open_as: Opener) -> None:
+    page = open_as(owner)
+    places = {"settings/members": "Create team", "jobs/schedules": "Create schedule", "runners": "Add runner"}
+    for path, name in places.items():
+        page.goto(f"/dashboard/{path}")
+        expect(page.locator("[data-link=live]:visible")).to_be_visible()
+        button = page.get_by_role("main").get_by_role("button", name=name, exact=True).first
+        button.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function(HAS_FOCUS)
+        page.keyboard.press("Escape")
+        expect(button).to_be_focused()
+
+
 # Judged in the page as soon as the toast appears: it disappears after a while, and a busy machine may be slower.
 JUDGE = """() => {
   const covered = (toast) => {

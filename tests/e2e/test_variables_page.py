@@ -26,6 +26,18 @@ def put(product: Product, owner: Person, path: str, name: str, value: Any, **mor
     product.rpc(owner.token, "set_variables", {"p_org": owner.org_id, "p_path": path, "p_variables": variables})
 
 
+def test_the_tab_in_the_address_of_a_group_or_module_opens_its_variables(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "tabbed/one")
+    page = open_as(owner)
+    for path in ("tabbed", "tabbed/one"):
+        page.goto(f"/dashboard/modules?tab=variables&path={path}")
+        page.wait_for_url(re.compile(rf"/modules/variables/?\?path={path}$"))
+        tabs = page.get_by_role("navigation", name="Parts of the page")
+        expect(tabs.get_by_role("link", name="Variables")).to_have_attribute("aria-current", "page")
+
+
 def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
@@ -195,11 +207,11 @@ def test_an_identity_is_attached_shown_its_policy_and_tested_live(
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Group or module").fill("signed")
     dialog.get_by_label("Plan role").fill("nonsense")
-    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_role("button", name="Attach identity").click()
     expect(page.locator("[data-sonner-toast][data-type=error]")).to_contain_text("plan_role")
     for phase in ("Plan", "Apply"):
         dialog.get_by_label(f"{phase} role").fill(f"arn:aws:iam::123456789012:role/{phase.lower()}")
-    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_role("button", name="Attach identity").click()
     expect(dialog).to_contain_text("module:signed/*:phase:plan")
     expect(dialog).to_contain_text("module:signed/*:phase:apply")
     issuer = f"{product.stack.url.partition('://')[2]}/functions/v1/job-identity"

@@ -294,7 +294,7 @@ def test_another_organisation_sees_nothing(
     page = open_as(stranger)
     page.goto(f"/dashboard/jobs/{number}")
     absent = page.get_by_test_id("no-such-job")
-    expect(absent.get_by_role("heading", name="Job not found", level=1)).to_be_visible()
+    expect(absent.get_by_role("heading", name="Page not found", level=1)).to_be_visible()
     expect(absent).to_contain_text("The link may be wrong, or the item was removed.")
     page.goto(f"/dashboard/modules?module={module}")
     expect(page.get_by_test_id("no-modules")).to_be_visible()

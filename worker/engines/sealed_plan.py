@@ -49,7 +49,6 @@ def opened_plan(space: Workspace) -> Iterator[tuple[str, tuple[int, ...]]]:
 def _seal(space: Workspace, plan: bytes) -> None:
     space.plan = plan
     space.result[SHA256] = hashlib.sha256(plan).hexdigest()
-    space.say(f"Sealed the plan, SHA-256 {space.result[SHA256]}.")
 
 
 def _changed(words: str) -> JobFailed:

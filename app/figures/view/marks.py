@@ -47,7 +47,7 @@ def _words(row: Row) -> tuple[str, str]:
     runners, updated = int(row.get("runners") or 0), int(row.get("updated") or 0)
     return (
         f"Release {row['version']}",
-        f"{updated} of {count(runners, 'runner')} {'has' if updated == 1 else 'have'} it.",
+        f"{updated} of {count(runners, 'runner')} {'has' if updated == 1 else 'have'} it or a newer one.",
     )
 
 

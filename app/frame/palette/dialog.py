@@ -112,7 +112,7 @@ def palette() -> rx.Component:
             "aria-autocomplete": "list",
         },
     )
-    keys = (("↑ ↓", "Move"), ("Enter", "Open"), ("Ctrl Enter", "New tab"), (">", "actions only"), ("Esc", "Close"))
+    keys = (("↑ ↓", "Move"), ("Enter", "Open"), ("Ctrl Enter", "New tab"), (">", "Actions only"), ("Esc", "Close"))
     foot = [rx.el.span(rx.el.kbd(key, class_name="rt-Kbd"), word, class_name="k") for key, word in keys]
     return rx.dialog.root(
         rx.dialog.content(

@@ -169,7 +169,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._show_events()
 
     def _show_events(self) -> None:
-        built = detail.build_events(self._events)
+        built = detail.build_events(self._events, *filter(None, (self._plan_job, self._job)))
         shown = built if self.is_all_events else built[:FEW_EVENTS]
         self._assign("events", shown)
         self._assign("more_events", len(built) - len(shown))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.jobs.view import timeline, words
-from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
+from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS, actor_words
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.view import TYPE_WORDS, Row, as_sentence, count, read
@@ -284,40 +284,34 @@ def _module(job: Row) -> Row:
 
 EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 
+_OF_PHASE = frozenset({"claimed", "started", "succeeded", "failed", "cancelled"})
 _SAYS_WHO = frozenset(
-    {
-        "enqueued",
-        "approval",
-        "approved",
-        "confirmed",
-        "rejected",
-        "cancel_requested",
-        "retried",
-        "retried_as",
-        "marked_failed",
-        "resolved",
-        "lock_released",
-    }
-)
+    ("enqueued", "approval", "approved", "confirmed", "rejected", "cancel_requested", "retried", "retried_as")
+) | {"marked_failed", "resolved", "lock_released"}
 
 
-def build_events(events: Iterable[Row]) -> list[EventView]:
-    """List what happened, newest first; phases are in the timeline already."""
+def build_events(events: Iterable[Row], *jobs: Row) -> list[EventView]:
+    """List what happened, newest first; of several jobs in one list each names its own."""
     ordered = sorted(events, key=lambda event: -int(event.get("id") or 0))
-    return [_event(event) for event in ordered if event.get("event") != "phase"]
+    types = {job["id"]: TYPE_WORDS[str(job["type"])] for job in jobs} if len(jobs) > 1 else {}
+    # Phases are in the timeline already.
+    shown = (event for event in ordered if event.get("event") != "phase")
+    return [_event(event, types.get(event.get("job_id"), "")) for event in shown]
 
 
-def _event(event: Row) -> EventView:
-    name = str(event.get("event") or "")
+def _event(event: Row, job: str) -> EventView:
+    name, who = str(event.get("event") or ""), actor_words(event.get("actor_label"))
     icon, said = JOB_EVENTS.get(name, ("dot", name.replace("_", " ").capitalize()))
     if name == "cancel_requested" and _detail(event).get("kind") == "KILL":
         icon, said = "octagon-x", "Kill requested"
     reason = str(event.get("reason") or "").rstrip(".")
     if name == "cancelled" and reason in CANCEL_REASON.values():
-        reason = f"Cancelled by {event.get('actor_label')}"
+        reason = f"Cancelled by {who}"
     if name == "claimed" or name in _SAYS_WHO:
-        said += f" by {event.get('actor_label')}"
+        said += f" by {who}"
     said = _with_reason(name, said, reason)
+    if job and name in _OF_PHASE:
+        said = f"{job} {said[0].lower()}{said[1:]}"
     at = str(event.get("at") or "")
     return {"key": str(event.get("id")), "name": name, "at": at, "icon": icon, "words": said}
 
@@ -327,7 +321,7 @@ def _with_reason(name: str, said: str, reason: str) -> str:
     if name == "resumed":
         return said
     if name == "enqueued" and re.fullmatch(r"Plan \d+ has changes", reason):
-        return "Plan has changes: its apply was created"
+        return "Plan has changes: the apply follows"
     if name == "resolved" and reason in DECISIONS:
         return said.replace(JOB_EVENTS["resolved"][1], DECISIONS[reason], 1)
     if not reason or reason.lower() in said.lower() or said.endswith(f" by {reason.removeprefix('Instance ')}"):

@@ -1,4 +1,6 @@
-"""An icon and a word for each event of a job that the database records."""
+"""An icon and a word for each event of a job that the database records; its reason and who did it in words."""
+
+from app.jobs.view.words import PHASE_WORDS
 
 JOB_EVENTS: dict[str, tuple[str, str]] = {
     "enqueued": ("plus", "Requested"),
@@ -39,3 +41,16 @@ DECISIONS = {
 }
 # How a job is stopped; nothing was stopped where it still waited.
 CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
+
+
+def reason_words(name: str, reason: str, who: str) -> str:
+    """Put the reason of an event into words: a decision, a phase, a process of another name than its runner."""
+    if name == "claimed":
+        place = reason.removeprefix("Instance ")
+        return f"on {place}" if place not in ("", who) else ""
+    return {"resolved": DECISIONS, "phase": PHASE_WORDS}.get(name, {}).get(reason, reason)
+
+
+def actor_words(label: object) -> str:
+    """Name who did it; what the database does on its own is Runyard's."""
+    return "Runyard" if label == "system" else str(label or "")

@@ -14,9 +14,9 @@ from app.ui.panel import notice, titled_panel
 State = DependenciesState
 GRAPH = "/dashboard/modules/graph"
 CHOICES = {
-    "off": "Plan it only by hand",
-    "on_change": "Plan it when a bound output changes",
-    "always": "Plan it after each apply",
+    "off": "Re-plan: manually",
+    "on_change": "Re-plan: when a bound output changes",
+    "always": "Re-plan: after each apply",
 }
 
 
@@ -60,8 +60,8 @@ def _add() -> rx.Component:
     return rx.form(
         _field("producer", "Module to depend on", "net/vpc", is_needed=True),
         rx.cond(may("state.write"), bound),
-        choice("When to plan it", CHOICES, name="cascades", default_value="off", width=None),
-        check_field("Apply only the commit that was applied there", name="is_promotion"),
+        choice("When to plan it again", CHOICES, name="cascades", default_value="off", width=None),
+        check_field("Same commit as upstream", name="is_promotion"),
         plain_button("Add dependency", type="submit"),
         on_submit=State.add,
         class_name="ry-pb ry-stack ry-dependency",

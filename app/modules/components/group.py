@@ -100,7 +100,7 @@ def _runners() -> rx.Component:
 
 def _module(module: rx.Var[GroupModule]) -> rx.Component:
     badge = rx.cond(
-        module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Not applied yet", class_name="mut")
+        module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Never applied", class_name="mut")
     )
     drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
     path = page_link(

@@ -85,4 +85,4 @@ def _fields() -> list[rx.Component]:
 
 def edit_dialog() -> rx.Component:
     """The form in its dialog; admins reach it from the row's menu and from the runner's page."""
-    return form_dialog(State, "runner", "Running jobs are not affected.", _fields())
+    return form_dialog(State, "Add runner", "Running jobs are not affected.", _fields())

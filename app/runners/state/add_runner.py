@@ -64,22 +64,20 @@ class AddRunnerState(DeployForm, rx.State):
     keep_open = puts(is_asking=False)
 
     @rx.event
-    async def open_sheet(self) -> rx.event.EventSpec | None:
+    async def open_sheet(self) -> None:
         self._clear()
         await self._read_choices()
         self.is_open, self._opened_by = True, self.router.session.session_id
-        return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
 
     @rx.event
-    async def open_for_path(self) -> rx.event.EventSpec | None:
+    async def open_for_path(self) -> None:
         """Open the sheet for the group that the address names, as its page does."""
         path = str(self.router.url.query_parameters.get("add") or "")
         if not path or not (await self._who()).can_admin:
-            return None
-        opened = await self.open_sheet()
+            return
+        await self.open_sheet()
         if path in self.paths:
             self.path = path
-        return opened
 
     def _clear(self) -> None:
         self.reset()
@@ -135,7 +133,6 @@ class AddRunnerState(DeployForm, rx.State):
             self.is_busy = False
             if isinstance(error, Refused) and error.code == NAME_TAKEN:
                 self.name_problem = f"{error.message} {error.hint}".strip()
-                yield rx.call_script("window.runyard.focusIn('.ry-sheet input')")
             else:
                 yield say_error(error)
             return
@@ -202,7 +199,7 @@ class AddRunnerState(DeployForm, rx.State):
     def _shut(self) -> rx.event.EventSpec:
         gone = self.worker_id
         self._clear()
-        return rx.call_script(f"window.runyard.forget('{gone}'); window.runyard.focusBack()")
+        return rx.call_script(f"window.runyard.forget('{gone}')")
 
     async def _watch(self) -> None:
         """Check for the first heartbeat, and the job that deploys. Every change is checked: the last may be the one."""

@@ -24,21 +24,22 @@ class FirstStepsState(AppState, rx.State):
     done: int = 0
     is_shown: bool = False
 
-    async def _newest(self, table: str, columns: str, *filters: Filter) -> Row:
+    async def _first(self, table: str, columns: str, *filters: Filter) -> Row:
         mine = Filter("org_id", "eq", await self._org_id())
-        rows = (await self._select(table, Query(columns=columns, filters=(mine, *filters), limit=1))).rows
+        query = Query(columns=columns, filters=(mine, *filters), order="created_at", limit=1)
+        rows = (await self._select(table, query)).rows
         return rows[0] if rows else {}
 
     async def _read(self) -> None:
         kept, alive = Filter("removed_at", "is", "null"), Filter("deleted_at", "is", "null")
-        runner = await self._newest("workers", "name", kept, Filter("never_contacted", "is", "false"))
+        runner = await self._first("workers", "name", kept, Filter("never_contacted", "is", "false"))
         # A module of "Run a test plan" goes away again: nobody has made one of their own yet.
-        module = await self._newest("modules", "path", alive, Filter("is_temporary", "is", "false"))
+        module = await self._first("modules", "path", alive, Filter("is_temporary", "is", "false"))
         is_theirs = Filter("module_path", "neq", f"{TEST_GROUP}/{TEST_MODULE}")
         done = (Filter("type", "eq", "PLAN"), Filter("status", "eq", "SUCCEEDED"))
-        plan = await self._newest("provision_jobs", "id", *done, is_theirs)
+        plan = await self._first("provision_jobs", "number", *done, is_theirs)
         me = (await self._who()).user_id
-        mate = await self._newest("memberships", "user_id", Filter("user_id", "neq", me))
+        mate = await self._first("memberships", "user_id", Filter("user_id", "neq", me))
         self._assign("steps", steps(runner, module, plan, mate))
         self._assign("done", sum(step["state"] == "ok" for step in self.steps))
 

@@ -27,7 +27,7 @@ def steps(runner: Row, module: Row, plan: Row, mate: Row) -> list[Step]:
             "A repository or a few files, and the path it gets here.", "/dashboard/modules?new=1", "Create module",
         ),
         (
-            plan, "Run a plan", f"Plan #{plan.get('id')} succeeded.",
+            plan, "Run a plan", f"Plan #{plan.get('number')} succeeded.",
             "Read-only. Ticked when the first plan succeeds.", "/dashboard/modules", "Choose a module",
         ),
         (

@@ -94,7 +94,7 @@ def identities() -> rx.Component:
         "cloud-identities",
         resource_panel(State, "Cloud identities", where, COLUMNS, none, add=add),
         dialogs=[
-            form_dialog(State, "cloud identity", about, _fields()),
+            form_dialog(State, "Add identity", about, _fields()),
             removal(State, "Remove", gone, "Remove identity"),
         ],
     )

@@ -83,7 +83,7 @@ def job_identities() -> rx.Component:
             State, "Job identities", about, COLUMNS, none, add=add, mark=lambda row: {"data-row": row["name"]}
         ),
         dialogs=[
-            form_dialog(State, "job identity", about, _fields()),
+            form_dialog(State, "Attach identity", about, _fields()),
             removal(State, "Detach", gone, "Detach identity"),
         ],
     )

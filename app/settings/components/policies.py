@@ -62,7 +62,7 @@ def policies() -> rx.Component:
         "policies",
         resource_panel(State, "Policies", about, COLUMNS, none, add=add, mark=lambda row: {"data-row": row["name"]}),
         dialogs=[
-            form_dialog(State, "policy set", about, _fields()),
+            form_dialog(State, "Add policy set", about, _fields()),
             removal(State, "Detach", gone, "Detach policy set"),
         ],
     )

@@ -67,7 +67,7 @@ def roles() -> rx.Component:
         "roles",
         resource_panel(State, "Roles", about, COLUMNS, rx.fragment(), add=add),
         dialogs=[
-            form_dialog(State, "role", text, _fields()),
+            form_dialog(State, "Add role", text, _fields()),
             removal(State, "Delete", "Only a role that nobody has can be deleted.", "Delete role"),
         ],
     )

@@ -144,7 +144,7 @@ def _questions() -> list[rx.Component]:
 
 
 def accounts() -> rx.Component:
-    form = form_dialog(State, "service account", "An identity for something that is not a person.", _fields())
+    form = form_dialog(State, "Add account", "An identity for something that is not a person.", _fields())
     about = "Non-human sign-in for runners and CI."
     text = "With one, runners and CI sign in without a person: through OIDC, or with a secret."
     add = admin_button("Add account", "plus", State.add)

@@ -85,7 +85,7 @@ def _code_form() -> rx.Component:
     typed = rx.el.div(
         once_line(
             "Key",
-            rx.el.span(State.secret, class_name="ry-whole", custom_attrs={"data-testid": "two-steps-secret"}),
+            rx.el.span(State.secret, class_name="ry-whole ry-key", custom_attrs={"data-testid": "two-steps-secret"}),
             copy_button(State.secret, "Copy the key"),
         ),
         class_name="ry-code ry-dialog-field",

@@ -10,6 +10,7 @@ from app.project.models import Filter, Query
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.ui.form.fields import Checked, Wrong, texts, time_limits, whole_number
+from app.ui.view import count
 from wire.spans import write_time_limits
 
 
@@ -43,9 +44,8 @@ class OrganisationState(LivePage, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         modules, runners = await self._count("modules", "deleted_at"), await self._count("workers", "removed_at")
-        self._assign(
-            "contents", f"It still has modules ({modules}) or runners ({runners})." if modules or runners else ""
-        )
+        left = f"It still has {count(modules, 'module')} and {count(runners, 'runner')}."
+        self._assign("contents", left if modules or runners else "")
         if not changed.is_everything:
             return
         page = await self._select("organizations", Query(filters=(Filter("id", "eq", store.org_id),), limit=1))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
+from app.jobs.view.events import CANCEL_REASON, DECISIONS
 from app.ui.view import Row, read
 
 _WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
@@ -36,16 +37,20 @@ ACTIONS = {
     "state.discarded": "Discarded a kept state",
     "state.rolled_back": "Rolled a state back",
     "member.invited": "Invited a member",
-    "member.role_changed": "Changed a member's role",
     "member.password_changed": "Changed their password",
     "member.device_added": "Added a device for two-step sign-in",
     "member.device_removed": "Removed a device for two-step sign-in",
-    "service_account.secret_rotated": "Rotated a service account's secret",
+    "member.entered_without_provider": "Signed in without the provider",
+    "access.granted": "Gave access",
+    "access.revoked": "Took access away",
+    "delivery.sent_again": "Sent a delivery again",
+    "dependencies.replaced": "Replaced dependencies",
+    "organization.update_policy": "Set when runners update",
+    "policy.overridden": "Overrode a check",
+    "schedule.run": "Ran a schedule",
     "worker.assigned": "Assigned a runner",
     "worker.removal_queued": "Requested a runner's removal",
     "worker.update_queued": "Requested a runner's update",
-    "worker.token_rotated": "Rotated a runner's token",
-    "worker.token_revoked": "Revoked a runner's token",
 }
 THINGS = {
     "worker": "runner",
@@ -53,7 +58,10 @@ THINGS = {
     "cloud_identity": "cloud identity",
     "service_account": "service account",
     "git": "repository",
+    "sign_in": "sign-in",
 }
+# Values that need no field: how a job was stopped, which its reason may repeat, and what was decided.
+SAID = {**CANCEL_REASON, **DECISIONS, **{word: word for word in CANCEL_REASON.values()}}
 PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
 LONGEST = 160
 
@@ -98,13 +106,15 @@ def target(row: Row) -> str:
 
 
 def words(action: str) -> str:
-    """Name an action as a person would: "module.updated" is "Updated a module"."""
+    """Name an action as a person would: "Updated a module"; "worker.token_rotated" is "Rotated a runner's token"."""
     if action in ACTIONS:
         return ACTIONS[action]
-    kind, _, verb = action.partition(".")
+    kind, _, done = action.partition(".")
+    part, _, verb = done.rpartition("_")
     thing = THINGS.get(kind, kind.replace("_", " "))
     article = "an" if thing[:1] in "aeiou" else "a"
-    return f"{verb.replace('_', ' ').capitalize()} {article} {thing}" if verb else action
+    owned = f"{thing}'s {part.replace('_', ' ')}" if part else thing
+    return f"{verb.capitalize()} {article} {owned}" if verb else action
 
 
 def link(row: Row) -> str:
@@ -118,15 +128,17 @@ def link(row: Row) -> str:
 def detail_words(detail: Row) -> str:
     """Format the other details of an event in one line."""
     parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
-    return ", ".join(parts)[:LONGEST]
+    return ", ".join(dict.fromkeys(parts))[:LONGEST]
 
 
 def _field_words(field: str, value: object) -> str:
-    """Format one field: "capacity 2"; "assigned to all modules", or not."""
-    if not isinstance(value, bool):
-        return f"{field} {_value(value)}"
-    said = field.removeprefix("is ")
-    return said if value else f"not {said}"
+    """Format one field: "capacity 2"; "assigned to all modules", or not; "Stop now"; "plan 61defff0"."""
+    if isinstance(value, bool):
+        said = field.removeprefix("is ")
+        return said if value else f"not {said}"
+    if field.endswith(" sha256"):
+        return f"{field.removesuffix(' sha256')} {str(value)[:8]}"
+    return SAID.get(str(value)) or f"{field} {_value(value)}"
 
 
 def _is_plain(value: object) -> bool:

@@ -75,7 +75,7 @@ def connections_panel() -> rx.Component:
     return resource_panel(State, "Repositories", about, COLUMNS, none, add=add)
 
 
-def _labelled(label: str, key: str, control: rx.Component, hint: str) -> rx.Component:
+def _labelled(label: str, key: str, control: rx.Component, hint: str = "") -> rx.Component:
     problem = problem_line(key, State.errors[key])
     return labelled(label, control, rx.cond(State.errors.contains(key), problem, rx.el.small(hint)))
 
@@ -84,13 +84,13 @@ def _fields() -> list[rx.Component]:
     provider = choice("Provider", PROVIDERS, value=State.provider, on_change=State.set_provider)
     poll = choice("Poll", POLLS, value=State.poll, on_change=State.set_poll)
     new = rx.fragment(
-        _labelled("Provider", "provider", provider, "It signs the webhook."),
+        _labelled("Provider", "provider", provider),
         text_field(
             "url",
             "Repository URL",
             "",
             State.errors,
-            "As the modules name it: https://, ssh:// or git@host:path, whichever spelling.",
+            "As the modules name it: https://, ssh:// or git@host:path.",
             class_name="ry-mono",
             placeholder="https://git.example.com/infra/edge.git",
         ),

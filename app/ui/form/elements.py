@@ -94,10 +94,10 @@ def text_area(key: str, value: Any, *, rows: str = "4", class_name: str = "ry-mo
     )
 
 
-def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
-    """The form of an ItemForm in a dialog."""
-    title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
-    return dialog_form(state, title, text, fields, act=rx.cond(state.is_new, "Add", "Save"))
+def form_dialog(state: Any, add: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
+    """The form of an ItemForm in a dialog, in the words of the button that opens it."""
+    title = rx.cond(state.is_new, add, "Edit " + state.chosen["name"].to(str))
+    return dialog_form(state, title, text, fields, act=rx.cond(state.is_new, add, "Save"))
 
 
 def dialog_form(

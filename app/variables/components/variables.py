@@ -89,7 +89,7 @@ def _used(row: rx.Var[VariableView]) -> rx.Component:
 
 
 def _shown(row: rx.Var[VariableView]) -> rx.Component:
-    return rx.fragment(_value(row), rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"))
+    return rx.fragment(_value(row), rx.el.div(_from(row), class_name="only-s"))
 
 
 def _can_change(_row: rx.Var[VariableView]) -> Any:
@@ -206,7 +206,7 @@ def _fields() -> list[rx.Component]:
 def variable_dialogs() -> list[rx.Component]:
     where = rx.cond(State.path == "", "Of the whole organisation.", "Of " + State.path + ".")
     return [
-        form_dialog(State, "variable", where, _fields()),
+        form_dialog(State, "Add variable", where, _fields()),
         _users(),
         removal(
             State,

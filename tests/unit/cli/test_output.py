@@ -57,3 +57,26 @@ def test_json_is_data_and_stays_whole(monkeypatch: pytest.MonkeyPatch, kind: str
 def test_letters_of_every_script_stay() -> None:
     text = "Grüße, 日本語, עברית, عربى, 👩‍💻"
     assert cell(text) == text
+
+
+THING = {
+    "module_path": "a/b", "is_draining": False, "created_at": "2026-11-17T18:29:50.1+00:00", "error": None, "labels": [],
+    "hooks": {"before_plan": "lint"}, "approvals_required": 0,
+}  # fmt: skip
+
+
+def test_a_person_reads_no_column_name_no_json_and_nothing_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = printed(monkeypatch, Terminal(), lambda: Printer().row(THING, list(THING)))
+    assert [re.split(" {2,}", line) for line in shown.splitlines()] == [
+        ["module", "a/b"],
+        ["draining", "no"],
+        ["created", "2026-11-17 18:29 UTC"],
+        ["hooks", "before_plan=lint"],
+        ["approvals required", "0"],
+    ]
+
+
+def test_a_program_reads_every_column_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = printed(monkeypatch, io.StringIO(), lambda: Printer().row(THING, list(THING)))
+    assert [line.split("\t")[0] for line in shown.splitlines()] == list(THING)
+    assert "error\t-\n" in shown

@@ -58,6 +58,18 @@ def test_the_help_has_sections_of_a_size_that_one_reads(tmp_path: Path) -> None:
     assert max(map(len, named.values())) <= 10
 
 
+@pytest.mark.parametrize(("typed", "meant"), [(("runz",), "run"), (("jobs", "lst"), "list")])
+def test_a_mistyped_command_gets_the_nearest_one(typed: tuple[str, ...], meant: str, tmp_path: Path) -> None:
+    done = Terminal(tmp_path).run(*typed)
+    assert (done.returncode, f"Did you mean '{meant}'?" in done.stderr) == (ExitCode.USAGE, True), done.stderr
+
+
+@pytest.mark.parametrize("option", ["--status", "--type"])
+def test_a_value_that_is_none_of_the_known_is_a_wrong_argument_before_any_call(option: str, tmp_path: Path) -> None:
+    done = Terminal(tmp_path).run("jobs", "list", option, "WRONG")
+    assert (done.returncode, "Choose from " in done.stderr) == (ExitCode.USAGE, True), done.stderr
+
+
 def test_every_command_explains_itself(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     for entry in entries():

@@ -58,3 +58,23 @@ def test_a_phase_event_shows_its_title(reason: str | None, shown: str) -> None:
         build({"kind": "job", "id": 1, "at": "t", "event": "phase", "reason": reason, "job_number": 2})["reason"]
         == shown
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "reason", "said"),
+    [
+        ("resolved", "refresh_plan", "Check requested"),
+        ("claimed", "Instance vm", "on vm"),
+        ("lost", "No heartbeat", "No heartbeat"),
+    ],
+)
+def test_an_event_of_a_job_is_in_words(event: str, reason: str, said: str) -> None:
+    shown = build(
+        {"kind": "job", "id": 1, "at": "t", "event": event, "reason": reason, "job_number": 2, "actor": "system"}
+    )
+    assert (shown["reason"], shown["who"]) == (said, "Runyard")
+
+
+def test_a_reason_does_not_repeat_its_event() -> None:
+    shown = build({"kind": "runner", "id": 1, "at": "t", "event": "registered", "reason": "Registered by a@b.example"})
+    assert (shown["words"], shown["reason"]) == ("Registered", "by a@b.example")

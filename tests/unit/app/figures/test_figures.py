@@ -80,7 +80,7 @@ def test_releases_and_outages_have_a_text_and_a_position() -> None:
     release, outage = build(answer(point(0), marks=happened, **span))["marks"]
     assert (release["title"], release["text"], release["left"]) == (
         "Release 1.8.2",
-        "7 of 10 runners have it.",
+        "7 of 10 runners have it or a newer one.",
         "50.00%",
     )
     assert (outage["title"], outage["left"], outage["width"]) == ("Outage", "0.00%", "10.00%"), (

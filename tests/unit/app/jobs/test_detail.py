@@ -253,8 +253,21 @@ def test_decisions_and_returns_are_described_in_words() -> None:
     assert [event["words"] for event in build_events(events)] == [
         "Marked as failed by nora",
         "Runner back in contact",
-        "Plan has changes: its apply was created",
+        "Plan has changes: the apply follows",
     ]
+
+
+def test_events_of_a_run_name_its_phase() -> None:
+    events = [
+        {"id": 1, "job_id": 7, "event": "started", "actor_label": "edge"},
+        {"id": 2, "job_id": 7, "event": "succeeded", "actor_label": "edge"},
+        {"id": 3, "job_id": 8, "event": "enqueued", "actor_label": "system"},
+        {"id": 4, "job_id": 8, "event": "claimed", "actor_label": "edge", "reason": "Instance vm"},
+    ]
+    jobs = ({"id": 7, "type": "PLAN"}, {"id": 8, "type": "APPLY"})
+    said = ["Apply claimed by edge (vm)", "Requested by Runyard", "Plan succeeded", "Plan started"]
+    assert [event["words"] for event in build_events(events, *jobs)] == said
+    assert build_events(events[:2], jobs[0])[0]["words"] == "Succeeded"
 
 
 @pytest.mark.parametrize(("reported", "is_open"), [("none", True), ("off", True), ("bubblewrap", False), (None, False)])

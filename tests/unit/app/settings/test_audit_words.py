@@ -19,6 +19,10 @@ def row(**more: Any) -> dict[str, Any]:
         ("organization.updated", "Updated an organisation"),
         ("job.confirmed", "Confirmed a plan"),
         ("git.polled", "Polled a repository"),
+        ("member.role_changed", "Changed a member's role"),
+        ("module.dependency_set", "Set a module's dependency"),
+        ("sign_in.domain_proved", "Proved a sign-in's domain"),
+        ("access.granted", "Gave access"),
         ("odd", "odd"),
     ],
 )
@@ -38,6 +42,19 @@ def test_a_change_is_recorded_with_old_and_new_value() -> None:
 def test_odd_details_are_passed_over(odd: Any) -> None:
     assert changes(odd) == []
     assert build(row(detail=odd if isinstance(odd, dict) else {}))["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ({"kind": "GRACEFUL", "reason": "Stop now"}, "Stop now"),
+        ({"kind": "KILL", "reason": "It hangs"}, "Kill, reason It hangs"),
+        ({"action": "refresh_plan"}, "Check requested"),
+        ({"plan_sha256": "61defff0" * 8, "is_override": True}, "plan 61defff0, override"),
+    ],
+)
+def test_details_hold_no_value_of_a_program(detail: dict[str, Any], said: str) -> None:
+    assert build(row(detail=detail))["detail"] == said
 
 
 def test_an_event_shows_its_address_if_known() -> None:

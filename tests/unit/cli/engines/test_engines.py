@@ -219,6 +219,7 @@ def test_a_failed_build_reports_the_reason_and_leaves_nothing(tmp_path: Path, ca
     last = read_progress(engine)
     assert last is not None
     assert last.error is not None
+    assert "absent" in last.error, "the first line has the reason"
     assert "could not be prepared" in last.note
     assert not [entry for entry in cache.iterdir() if entry.name.startswith(("build-", "fetch-"))]
 

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION private.rollout_progress(p_org uuid)
  SET search_path TO ''
 AS $function$
 declare
-  v_seen text[] := private.need_seen(p_org);
+  v_seen pg_catalog.text[] := private.need_seen(p_org);
   v_answer pg_catalog.jsonb;
 begin
   with rollout as (

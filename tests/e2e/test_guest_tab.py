@@ -7,7 +7,7 @@ import pytest
 
 from app.guard.events import hints_of
 from tests.e2e.product import Person, Product, Tab, open_tab
-from tests.e2e.test_access_pages import JOIN, give
+from tests.e2e.test_access_pages import give, viewer
 from tests.e2e.test_socket_abuse import LOAD, shows
 from tests.e2e.test_work_pages import make_module
 from tests.unit.app.guard.test_events import HANDLERS
@@ -36,10 +36,7 @@ def fill(product: Product, owner: Person) -> dict[str, Any]:
 async def guests_tab(product: Product, owner: Person) -> Tab:
     """The tab of a guest of another group, whose only organisation is the owner's."""
     make_module(product, owner, "open/db")
-    guest = product.person("guest")
-    product.sql("delete from memberships where org_id = %s", guest.org_id)
-    user = product.sql(JOIN, owner.org_id, guest.email)[0][0]
-    product.sql("update memberships set role = 'guest' where user_id = %s", user)
+    guest, user = viewer(product, owner, "guest", "guest")
     give(product, owner, "open", "admin", user)
     tab = await open_tab(product, product.cookie(guest))
     await tab.send(LOAD, path="/dashboard/runners")

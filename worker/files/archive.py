@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NoReturn, Self
+from typing import IO, NoReturn
 
 from worker.errors import JobFailed
 from worker.files.safe_writer import SafeWriter
@@ -40,17 +40,16 @@ def _bounded_header() -> type[tarfile.TarInfo]:
     class Header(tarfile.TarInfo):
         left = _MOST_HEADERS
 
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-            header = super().frombuf(buf, encoding, errors)
-            cls.left -= 1
-            if cls.left < 0:
+        def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+            # Every Python calls this for each header that it read; some no longer call `frombuf`.
+            Header.left -= 1
+            if Header.left < 0:
                 raise _too_many()
-            if header.type in _EXTENSIONS and header.size > _LONGEST_EXTENSION:
-                raise _unreadable(f"a header of {header.size:,} bytes")
-            if header.type == tarfile.GNUTYPE_SPARSE:
-                raise _not_a_file(header.name)
-            return header
+            if self.type in _EXTENSIONS and self.size > _LONGEST_EXTENSION:
+                raise _unreadable(f"a header of {self.size:,} bytes")
+            if self.type == tarfile.GNUTYPE_SPARSE:
+                raise _not_a_file(self.name)
+            return super()._proc_member(tar)  # type: ignore[misc, no-any-return]
 
         def _proc_gnusparse_10(self, following: tarfile.TarInfo, *_: object) -> NoReturn:
             # The map of its holes would be read whole.

@@ -1,7 +1,6 @@
--- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not
--- a secret. One with a role acts as a member of that role does: through the same functions, with a token that the
--- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
--- once.
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not a
+-- secret. One with a role acts as a member of that role does: through the same functions, with a token that the edge
+-- function service-account-token signs. Every call asks the account's row, so what an admin changes counts at once.
 create table private.service_account_secrets (
   service_account_id uuid primary key references public.service_accounts (id) on delete cascade,
   hash text not null check (private.is_bcrypt_hash(hash)),
@@ -78,8 +77,8 @@ begin
   if p_secret_hash is not null then
     perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
   end if;
-  perform private.audit(p_org, 'service_account.created', 'service_account', v_account.id::pg_catalog.text,
-    v_account.name, jsonb_build_object('role', v_account.role));
+  perform private.audited(to_jsonb(v_account), 'service_account.created', v_account.name,
+    jsonb_build_object('role', v_account.role));
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);
 exception
   when unique_violation then
@@ -131,9 +130,8 @@ begin
   perform private.refresh_worker_status(w.id) from (
     select o.id from public.workers as o where o.service_account_id = p_account
       and o.removed_at is null order by o.id) as w;
-  perform private.audit(v_account.org_id, 'service_account.updated', 'service_account', p_account::pg_catalog.text,
-    v_account.name, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_account))));
-  return to_jsonb(v_account);
+  return private.audited(to_jsonb(v_account), 'service_account.updated', v_account.name,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_account))));
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a service account "%s".', p_spec ->> 'name'),
@@ -154,8 +152,7 @@ declare
 begin
   perform private.set_account_secret(p_account, p_secret_hash, p_secret_hint);
   perform private.end_account_sessions(p_account, 'its service account''s secret was rotated');
-  perform private.audit(v_account.org_id, 'service_account.secret_rotated', 'service_account',
-    p_account::pg_catalog.text, v_account.name);
+  perform private.audited(to_jsonb(v_account), 'service_account.secret_rotated', v_account.name);
   return (select to_jsonb(a) from public.service_accounts as a where a.id = p_account);
 end;
 $$;
@@ -175,9 +172,7 @@ begin
     where id = p_account returning * into v_account;
   delete from private.service_account_secrets where service_account_id = p_account;
   perform private.end_account_sessions(p_account, 'its service account was removed');
-  perform private.audit(v_account.org_id, 'service_account.removed', 'service_account', p_account::pg_catalog.text,
-    v_account.name);
-  return to_jsonb(v_account);
+  return private.audited(to_jsonb(v_account), 'service_account.removed', v_account.name);
 end;
 $$;
 comment on function private.remove_service_account is 'Removes a service account that no runner uses. Admins.';
@@ -202,10 +197,9 @@ begin
   update public.service_accounts as a set last_used_at = now()
   where id = p_account and removed_at is null and not is_disabled and private.role_of(a) is not null
   returning * into v_account;
-  if v_account.id is null then
-    perform private.fail('RY403', 'This service account has no role in the organisation.',
-      'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
-  end if;
+  perform private.fail('RY403', 'This service account has no role in the organisation.',
+    'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.')
+  where v_account.id is null;
   return jsonb_build_object('role', private.role_of(v_account), 'version', v_account.credential_version);
 end;
 $$;

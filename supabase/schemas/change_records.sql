@@ -124,9 +124,8 @@ $$;
 -- The statement about a job's change of a module, after the record with this digest.
 create function private.record_statement(
   p_job public.provision_jobs, p_module public.modules, p_sequence integer, p_previous text
-) returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return (select jsonb_build_object('_type', 'https://in-toto.io/Statement/v1', 'subject',
+) returns jsonb language sql stable set search_path = '' as $$
+  select jsonb_build_object('_type', 'https://in-toto.io/Statement/v1', 'subject',
     private.record_subjects(p_job, p_module), 'predicateType', 'https://slsa.dev/provenance/v1', 'predicate',
     jsonb_build_object('buildDefinition', jsonb_build_object(
       'buildType', 'urn:runyard:change:v1',
@@ -148,8 +147,7 @@ begin
       'runner', private.record_runner(p_job))))
     -- Of a move of resources the other module's chain has a record, too: its readers need not see the job's module.
     from public.organizations as o cross join (select p_job.module_id = p_module.id as is_own) as r
-    where o.id = p_job.org_id);
-end;
+    where o.id = p_job.org_id
 $$;
 
 -- Writes the record of a job that has ended, if a runner had it. The caller holds the state's lock, so a chain grows by

@@ -70,21 +70,13 @@ language sql set search_path = '' as $$
 $$;
 
 -- Refuses limits for scaling that no planner could follow.
-create function private.check_scaling(p_scaling jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_scaling(p_scaling jsonb) returns void language plpgsql stable set search_path = '' as $$
 begin
-  perform private.refuse_unknown_keys(p_scaling, array['min', 'max', 'jobs_per_task', 'idle_seconds']);
   -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
-  if exists (
-    select from jsonb_each(p_scaling) as e
-    -- As it is written: "300.0" is a whole number too, but no integer.
-    where jsonb_typeof(e.value) <> 'number' or e.value #>> '{}' !~ '^[0-9]{1,5}$' or e.value::numeric > 86400
-  ) or (p_scaling ->> 'max')::integer not between 1 and 1000
-    or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
-    or (p_scaling ->> 'min')::integer > coalesce((p_scaling ->> 'max')::integer, 1000) then
-    perform private.fail('RY422', 'A limit for scaling is out of range.',
-      'Whole numbers: min 0 to max, max 1 to 1,000, jobs_per_task 1 to 1,000, idle_seconds 0 to 86,400.');
-  end if;
+  perform private.check_options('scaling', p_scaling);
+  perform private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
+    'min is 0 to max; leave out what has no limit.')
+  where (p_scaling ->> 'min')::integer > (p_scaling ->> 'max')::integer or p_scaling @? '$.* ? (@ == null)';
 end;
 $$;
 
@@ -142,7 +134,7 @@ begin
   update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
   perform private.refresh_worker_status(p_worker);
   perform private.wake_worker(p_worker);
-  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+  perform private.audited(to_jsonb(v_worker), 'worker.removal_queued', v_worker.name,
     jsonb_build_object('job', v_job.number));
   return to_jsonb(v_job);
 end;
@@ -198,10 +190,9 @@ $$;
 
 -- Refuses what a job reports of its target, and what would make the record of it too large.
 create function private.check_target_patch(p_cloud jsonb, p_patch jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
 begin
-  perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
-    'drain_reason']);
+  perform private.check_options('target', p_patch);
   -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
@@ -209,10 +200,6 @@ begin
     perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
       'Send {"cloud": {"service_arn": "arn:…"}}.');
   end if;
-  perform private.fail('RY422', 'A field of the target has the wrong type.',
-    'desired_count is 0 to 1,000, is_scaled_to_zero and is_draining are true or false.')
-  where p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
-    or p_patch ->> 'is_draining' not in ('true', 'false');
 end;
 $$;
 
@@ -269,8 +256,8 @@ begin
     v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object('regions', to_jsonb(v_identity.regions),
       'identity', private.identity_json(v_identity) || jsonb_build_object('name', v_identity.name)));
     v_job := private.add_job(v_job, 'Test ' || v_identity.name);
-    perform private.audit(v_identity.org_id, 'cloud_identity.tested', 'cloud_identity', p_identity::pg_catalog.text,
-      v_identity.name, jsonb_build_object('job', v_job.number));
+    perform private.audited(to_jsonb(v_identity), 'cloud_identity.tested', v_identity.name,
+      jsonb_build_object('job', v_job.number));
   end if;
   return to_jsonb(v_identity) || jsonb_build_object('job', to_jsonb(v_job));
 end;
@@ -299,8 +286,7 @@ create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, i
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 
--- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
--- organisations.
+-- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all organisations.
 create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,

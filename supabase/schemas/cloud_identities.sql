@@ -62,9 +62,7 @@ begin
       coalesce(p_spec -> 'network', '{"create_vpc": true}'),
     private.caller_id())
   returning * into v_identity;
-  perform private.audit(p_org, 'cloud_identity.created', 'cloud_identity', v_identity.id::pg_catalog.text,
-    v_identity.name);
-  return to_jsonb(v_identity);
+  return private.audited(to_jsonb(v_identity), 'cloud_identity.created', v_identity.name);
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
@@ -93,9 +91,7 @@ begin
     verification_error = case when p_spec ?| array['role_arn', 'account_id', 'regions', 'network'] then null
       else verification_error end
   where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.updated', 'cloud_identity', p_identity::pg_catalog.text,
-    v_identity.name);
-  return to_jsonb(v_identity);
+  return private.audited(to_jsonb(v_identity), 'cloud_identity.updated', v_identity.name);
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
@@ -117,9 +113,7 @@ begin
     'Remove them first: afterwards nothing could reach them.')
   from public.workers where cloud_identity_id = p_identity and removed_at is null having count(*) > 0;
   update public.cloud_identities set removed_at = now() where id = p_identity returning * into v_identity;
-  perform private.audit(v_identity.org_id, 'cloud_identity.removed', 'cloud_identity', p_identity::pg_catalog.text,
-    v_identity.name);
-  return to_jsonb(v_identity);
+  return private.audited(to_jsonb(v_identity), 'cloud_identity.removed', v_identity.name);
 end;
 $$;
 comment on function private.remove_cloud_identity is 'Removes a cloud identity that no runner uses. Admins.';

@@ -303,8 +303,7 @@ $$;
 -- Does a command as the member who wrote it, and notes that, or the reason of a refusal. The victim of a deadlock notes
 -- nothing: it is done again.
 create function private.try_command(
-  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb,
-  p_command private.git_commands
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb, p_command private.git_commands
 ) returns private.git_commands language plpgsql set search_path = '' as $$
 declare
   v_hint pg_catalog.text;

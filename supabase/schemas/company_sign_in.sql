@@ -34,8 +34,7 @@ comment on column private.sign_in_links.is_test is 'Whether an owner only wants 
 comment on column private.sign_in_links.claims is 'What the provider said in that test.';
 
 -- The domain of an address.
-create function private.domain_of(p_email text) returns text
-language sql immutable set search_path = '' as $$
+create function private.domain_of(p_email text) returns text language sql immutable set search_path = '' as $$
   select lower(substring(p_email from '@([^@]+)$'))
 $$;
 
@@ -50,8 +49,7 @@ $$;
 -- ## identities
 
 -- Whether somebody used this account before: what signs in to it is not the one who just created it.
-create function private.is_used_account(p_user uuid) returns boolean
-language sql stable set search_path = '' as $$
+create function private.is_used_account(p_user uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (select from auth.identities as i where i.user_id = p_user)
     or exists (select from public.memberships as m where m.user_id = p_user)
     or exists (select from auth.users as u where u.id = p_user
@@ -70,10 +68,9 @@ begin
   delete from private.sign_in_links as l using auth.users as u
   where l.user_id = p_user and l.org_id = p_provider.org_id and l.expires_at > now() and not l.is_test and u.id = p_user
     and lower(u.email) = lower(p_email);
-  if not found then
-    perform private.fail('RY403', 'There is an account with this address already.', format(
-      'Sign in with its password, or by "Forgot password?", and choose Account → Join %s.', p_provider.name));
-  end if;
+  perform private.fail('RY403', 'There is an account with this address already.', format(
+    'Sign in with its password, or by "Forgot password?", and choose Account → Join %s.', p_provider.name))
+  where not found;
   update auth.users set encrypted_password = null where id = p_user;
   delete from auth.sessions where user_id = p_user;
   delete from private.personal_tokens where user_id = p_user;
@@ -101,8 +98,7 @@ $$;
 
 -- An organisation's provider speaks for verified addresses of domains that the organisation proved, and for no other:
 -- anybody can run a provider that claims anything. Auth itself believes every provider.
-create function private.check_identity() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.check_identity() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers;
   v_email pg_catalog.text := new.identity_data ->> 'email';
@@ -153,10 +149,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Writes to the log that the provider, and no member, changed something.
-create function private.audit_claim(
-  p_org uuid, p_action text, p_kind text, p_id uuid, p_label text, p_detail jsonb
-) returns void
-language sql set search_path = '' as $$
+create function private.audit_claim(p_org uuid, p_action text, p_kind text, p_id uuid, p_label text, p_detail jsonb)
+returns void language sql set search_path = '' as $$
   insert into public.audit_events (org_id, actor_kind, actor_label, action, target_kind, target_id, target_label,
     detail)
   select p_org, 'system', p.name, p_action, p_kind, p_id::pg_catalog.text, p_label, p_detail
@@ -166,8 +160,7 @@ $$;
 -- Makes the person a member, or ends a membership that a claim alone gave; whether they are one then. Never an owner.
 create function private.claim_membership(
   p_provider private.sign_in_providers, p_user uuid, p_email text, p_has_team boolean
-) returns boolean
-language plpgsql set search_path = '' as $$
+) returns boolean language plpgsql set search_path = '' as $$
 declare
   v_role public.member_role := coalesce(p_provider.default_role, case when p_has_team then 'guest'::public.member_role
     end);
@@ -191,10 +184,8 @@ end;
 $$;
 
 -- Puts a person into the teams of their groups and out of those whose group they left; what was done by hand stays.
-create function private.sync_teams(
-  p_provider private.sign_in_providers, p_user uuid, p_email text, p_groups text[]
-) returns void
-language plpgsql set search_path = '' as $$
+create function private.sync_teams(p_provider private.sign_in_providers, p_user uuid, p_email text, p_groups text[])
+returns void language plpgsql set search_path = '' as $$
 declare
   v_teams pg_catalog.uuid[] := array(select t.id from private.claimed_teams(p_provider.org_id, p_groups) as t);
   v_change pg_catalog.record;
@@ -220,8 +211,7 @@ begin
 end;
 $$;
 
-create function private.sync_identity() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.sync_identity() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers;
   v_email pg_catalog.text := lower(new.identity_data ->> 'email');
@@ -247,8 +237,7 @@ create trigger sync_identity after insert or update on auth.identities for each 
   execute function private.sync_identity();
 
 -- An owner who comes in with the password while everybody else needs the provider is noted where owners look.
-create function private.note_break_glass() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.note_break_glass() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
     target_label, detail)
@@ -265,13 +254,11 @@ create trigger note_break_glass after insert on auth.mfa_amr_claims for each row
   execute function private.note_break_glass();
 
 -- A test joins nothing, so nobody comes in by it: Auth itself would open a session for the account.
-create function private.refuse_tester() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.refuse_tester() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
-  if not exists (select from auth.sessions as s join auth.identities as i on i.user_id = s.user_id
-    where s.id = new.session_id and i.provider not in ('email', 'phone')) then
-    perform private.fail('RY403', 'This sign-in was a test.', 'Nobody was signed in.');
-  end if;
+  perform private.fail('RY403', 'This sign-in was a test.', 'Nobody was signed in.')
+  where not exists (select from auth.sessions as s join auth.identities as i on i.user_id = s.user_id
+    where s.id = new.session_id and i.provider not in ('email', 'phone'));
   return new;
 end;
 $$;
@@ -289,9 +276,8 @@ declare
 begin
   perform private.need('member.own', p_org);
   select * into v_provider from private.sign_in_providers where org_id = p_org for update;
-  if v_provider.org_id is null then
-    perform private.fail('RY404', 'This organisation has no identity provider.', 'Set it up under Settings → Sign-in.');
-  end if;
+  perform private.fail('RY404', 'This organisation has no identity provider.', 'Set it up under Settings → Sign-in.')
+  where v_provider.org_id is null;
   return v_provider;
 end;
 $$;
@@ -299,17 +285,15 @@ $$;
 create function private.set_sign_in_provider(
   p_org uuid, p_name text, p_issuer text, p_client_id text, p_secret_hint text default null,
   p_claim text default 'groups'
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers;
 begin
   perform private.need('member.own', p_org);
   select * into v_provider from private.sign_in_providers where org_id = p_org for update;
   -- A subject is a person at its issuer alone: at another one the same subject is somebody else.
-  if v_provider.issuer <> p_issuer then
-    perform private.fail('RY409', 'The issuer of a provider stays.', 'Remove the provider, and set up the other one.');
-  end if;
+  perform private.fail('RY409', 'The issuer of a provider stays.', 'Remove the provider, and set up the other one.')
+  where v_provider.issuer <> p_issuer;
   insert into private.sign_in_providers as p (org_id, provider, name, issuer, client_id, claim, secret_hint,
     secret_set_at)
   values (p_org, 'custom:' || p_org, trim(p_name), p_issuer, p_client_id, p_claim, coalesce(p_secret_hint, ''),
@@ -337,9 +321,8 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers := private.my_provider(p_org);
 begin
-  if v_provider.is_only then
-    perform private.fail('RY409', 'Members enter through this provider only.', 'Allow any way of signing in first.');
-  end if;
+  perform private.fail('RY409', 'Members enter through this provider only.', 'Allow any way of signing in first.')
+  where v_provider.is_only;
   delete from auth.identities where provider = v_provider.provider;
   delete from private.sign_in_providers where org_id = p_org;
   delete from public.team_members where org_id = p_org and is_claimed;
@@ -353,8 +336,7 @@ comment on function private.remove_sign_in_provider is
 
 create function private.set_sign_in_rules(
   p_org uuid, p_default_role public.member_role, p_is_only boolean, p_break_glass uuid, p_hours integer default 24
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_provider private.sign_in_providers := private.my_provider(p_org);
 begin
@@ -398,9 +380,8 @@ declare
   v_provider private.sign_in_providers := private.my_provider(p_org);
   v_domain private.sign_in_domains;
 begin
-  if (select count(*) from private.sign_in_domains where org_id = p_org) >= 100 then
-    perform private.fail('RY413', 'This organisation has 100 domains, which is the limit.', 'Remove one first.');
-  end if;
+  perform private.fail('RY413', 'This organisation has 100 domains, which is the limit.', 'Remove one first.')
+  where (select count(*) from private.sign_in_domains where org_id = p_org) >= 100;
   insert into private.sign_in_domains (org_id, domain) values (p_org, lower(trim(p_domain))) returning * into v_domain;
   perform private.audit(p_org, 'sign_in.domain_added', 'organization', p_org::pg_catalog.text, v_domain.domain);
   return private.domain_row(v_domain);
@@ -421,9 +402,7 @@ declare
   v_domain private.sign_in_domains;
 begin
   delete from private.sign_in_domains where org_id = p_org and domain = p_domain returning * into v_domain;
-  if v_domain.domain is null then
-    perform private.fail('RY404', 'This organisation has no such domain.');
-  end if;
+  perform private.fail('RY404', 'This organisation has no such domain.') where v_domain.domain is null;
   delete from auth.identities as i
   where i.provider = v_provider.provider and private.domain_of(i.identity_data ->> 'email') = p_domain;
   perform private.audit(p_org, 'sign_in.domain_removed', 'organization', p_org::pg_catalog.text, p_domain);
@@ -441,9 +420,7 @@ begin
   update private.sign_in_domains set checked_at = now(), proved_at = coalesce(proved_at, case
     when ('runyard-proof=' || proof) = any (p_texts) then now() end)
   where org_id = p_org and domain = p_domain returning * into v_domain;
-  if v_domain.domain is null then
-    perform private.fail('RY404', 'This organisation has no such domain.');
-  end if;
+  perform private.fail('RY404', 'This organisation has no such domain.') where v_domain.domain is null;
   if v_domain.proved_at = now() then
     perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain);
   end if;
@@ -465,9 +442,7 @@ begin
   perform private.need('member.own', v_team.org_id);
   update public.teams set claim = nullif(trim(p_claim), '') where id = p_team returning * into v_team;
   delete from public.team_members where team_id = p_team and is_claimed;
-  perform private.audit(v_team.org_id, 'team.claim_set', 'team', p_team::pg_catalog.text, v_team.name,
-    jsonb_build_object('claim', v_team.claim));
-  return to_jsonb(v_team);
+  return private.audited(to_jsonb(v_team), 'team.claim_set', v_team.name, jsonb_build_object('claim', v_team.claim));
 exception
   when unique_violation then
     perform private.fail('RY409', 'Another team is filled by this group.', 'A group fills one team.');
@@ -539,10 +514,9 @@ begin
   perform private.need_person();
   perform private.refuse_personal_token();
   v_provider := private.provider_for((select u.email from auth.users as u where u.id = private.caller_id()));
-  if v_provider.org_id is null then
-    perform private.fail('RY404', 'No identity provider speaks for your address.',
-      'An owner proves its domain under Settings → Sign-in.');
-  end if;
+  perform private.fail('RY404', 'No identity provider speaks for your address.',
+    'An owner proves its domain under Settings → Sign-in.')
+  where v_provider.org_id is null;
   -- In a test the account is at the provider's word without having joined it: for those who answer for the provider.
   perform private.need('member.own', v_provider.org_id) where p_is_test;
   insert into private.sign_in_links (user_id, org_id, is_test)

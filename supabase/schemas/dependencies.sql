@@ -256,8 +256,8 @@ declare
 begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
-  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
-    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audited(to_jsonb(v_consumer), 'module.dependency_set', v_consumer.path,
+    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return array[v_consumer, v_producer];
 end;
@@ -292,8 +292,8 @@ begin
   delete from public.module_dependencies where consumer_id = p_consumer and producer_id = p_producer;
   perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.')
   where not found;
-  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
-    v_consumer.path, jsonb_build_object('of', v_producer));
+  perform private.audited(to_jsonb(v_consumer), 'module.dependency_removed', v_consumer.path,
+    jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
 end;

@@ -1,6 +1,5 @@
--- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or
--- hooks concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
--- thousand.
+-- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or hooks
+-- concern later jobs. The same idempotency key gives the same job. The same statements place one job or a thousand.
 
 -- ## plans that are applied
 
@@ -52,9 +51,8 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
 -- The place of each QUEUED job among these: state and lane. All lanes are looked up together, each once.
-create function private.placements(
-  p_jobs bigint[]
-) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
+create function private.placements(p_jobs bigint[])
+returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
@@ -240,55 +238,7 @@ begin
 end;
 $$;
 
--- Refuses options that the job's end, or the runner, could not read.
-create function private.check_option_types(p_options jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if exists (
-    select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state', 'test_identities')
-      and jsonb_typeof(o.value) not in ('boolean', 'null')
-      or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
-        or pg_column_size(o.value) > 65536
-        or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
-  ) then
-    perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy, bring_state and test_identities are true or false; targets and '
-      'replace are lists of addresses, of at most 64 KiB.');
-  end if;
-end;
-$$;
-
--- Refuses options that no job has, values out of range, and a runner that is not there.
-create function private.check_option_ranges(p_org uuid, p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
-    'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
-    'state_change', 'test_identities']);
-  perform private.check_option_types(p_options);
-  perform private.check_reason(p_options ->> 'reason');
-  if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
-    or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
-    or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
-    or length(p_options ->> 'idempotency_key') not between 1 and 200
-    or length(p_options ->> 'pinned_instance_name') not between 1 and 100
-    or not private.is_label_list(private.text_list(p_options -> 'labels')) then
-    perform private.fail('RY422', 'An option of the job is out of range.',
-      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, an '
-      'instance name of 1 to 100, labels like "gpu=true", at most 32 of 1,000 characters in all.');
-  end if;
-  if p_options ->> 'pinned_worker_id' is not null and not exists (
-    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
-      and w.removed_at is null and (w.org_id = p_org or w.is_shared)
-  ) then
-    perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
-  end if;
-end;
-$$;
-
--- Refuses types of job that are not about a module, and options that make no sense.
+-- Refuses types of job that are not about a module, options that make no sense, and a runner that is not there.
 create function private.check_job_options(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb)
 returns void language plpgsql stable set search_path = '' as $$
 begin
@@ -296,23 +246,23 @@ begin
     'Use the functions for cloud-hosted runners, cloud identities and repositories.')
   where p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY', 'RESOLVE');
   if p_options is null or p_options = '{}' then return; end if;
-  begin
-    perform private.check_option_ranges(p_org, p_options);
-    if p_options ->> 'plan_job_id' is not null then
-      perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
-    end if;
-    if p_options ? 'upload_id' then
-      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
-        coalesce(p_options -> 'auto_apply' = 'true', false));
-    end if;
-    if p_options ? 'variables' then
-      perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
-      perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
-    end if;
-  exception
-    when invalid_text_representation or numeric_value_out_of_range then
-      perform private.fail('RY422', 'An option of the job has the wrong type.', sqlerrm);
-  end;
+  perform private.check_options('job', p_options);
+  perform private.check_reason(p_options ->> 'reason');
+  perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.')
+  where p_options ->> 'pinned_worker_id' is not null and not exists (
+    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
+      and w.removed_at is null and (w.org_id = p_org or w.is_shared));
+  if p_options ->> 'plan_job_id' is not null then
+    perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
+  end if;
+  if p_options ? 'upload_id' then
+    perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid,
+      coalesce(p_options -> 'auto_apply' = 'true', false));
+  end if;
+  if p_options ? 'variables' then
+    perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+    perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
+  end if;
 end;
 $$;
 

@@ -23,11 +23,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- For each runner that a lane's jobs could concern: "ok", or the one reason why it does not take them now.
-create function private.lane_verdicts(
-  p_lane integer
-) returns table (
-  worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text
-)
+create function private.lane_verdicts(p_lane integer)
+returns table (worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text)
 language sql stable set search_path = '' as $$
   with fit as materialized (
     select f.* from private.lane_fit(array[p_lane], null) as f
@@ -224,9 +221,8 @@ $$;
 
 -- Counts the ready jobs for the same runners that come before this one; counted up to a thousand.
 create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select count(*) from (
+language sql stable set search_path = '' as $$
+  select count(*) from (
     select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
     where l.org_id = p_lane.org_id and l.scope = p_lane.scope and l.labels = p_lane.labels
       and l.priority <= p_lane.priority
@@ -235,8 +231,7 @@ begin
         is not distinct from (p_lane.job_type, p_lane.pinned_worker_id, p_lane.pinned_instance_name,
           p_lane.excluded_worker_id, p_lane.engine, p_lane.engine_version, p_lane.cloud)
       and (q.priority, q.ready_seq) < (p_live.priority, p_live.ready_seq) limit 1000
-  ) as a);
-end;
+  ) as a
 $$;
 
 create function private.explain_queue(p_job bigint) returns jsonb

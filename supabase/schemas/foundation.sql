@@ -194,6 +194,104 @@ create function private.text_list(p_value jsonb) returns text[] language sql imm
   select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
 $$;
 
+-- The options of what people set up and request, those that are alike in one row: of a number the least and the most,
+-- of a text its lengths, of a list its bytes. Where the type is any, the function that reads the option checks it.
+create view private.options as
+select
+  o.object,
+  n.option,
+  o.type,
+  o.least,
+  o.most
+from (values
+  ('module', 'text', 0, 2000, array['description']),
+  ('module', 'text', 0, 50, array['engine_version']),
+  ('module', 'text', 1, 100, array['runner_instance_name']),
+  ('module', 'integer', 0, 10, array['approvals_required']),
+  ('module', 'integer', 60, 2592000, array['approval_timeout_seconds']),
+  ('module', 'boolean', null, null, array['auto_apply', 'can_apply_uploads', 'is_temporary']),
+  ('module', 'labels', null, null, array['labels']),
+  ('module', 'any', null, null, array['source_kind', 'source', 'engine', 'backend', 'inputs', 'env', 'extra_files',
+    'hooks', 'pinned_worker_id', 'time_limits', 'drift_ignores']),
+  ('runner', 'integer', 1, 256, array['capacity']),
+  ('runner', 'boolean', null, null, array['allow_multiple_instances', 'is_assigned_to_all_modules']),
+  ('runner', 'labels', null, null, array['labels']),
+  ('runner', 'id', null, null, array['service_account_id']),
+  ('runner', 'any', null, null, array['name', 'accepted_job_types', 'assignments', 'token_expires_at', 'region',
+    'scaling']),
+  ('scaling', 'integer', 0, 1000, array['min']),
+  ('scaling', 'integer', 1, 1000, array['max', 'jobs_per_task']),
+  ('scaling', 'integer', 0, 86400, array['idle_seconds']),
+  ('target', 'integer', 0, 1000, array['desired_count']),
+  ('target', 'boolean', null, null, array['is_scaled_to_zero', 'is_draining']),
+  ('target', 'any', null, null, array['cloud', 'drain_reason']),
+  ('job', 'integer', 0, 1000, array['priority']),
+  ('job', 'integer', 1, 20, array['max_attempts']),
+  ('job', 'integer', 0, 10, array['approvals_required']),
+  ('job', 'number', null, null, array['plan_job_id']),
+  ('job', 'text', 1, 200, array['idempotency_key']),
+  ('job', 'text', 1, 100, array['pinned_instance_name']),
+  ('job', 'boolean', null, null, array['auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state',
+    'test_identities']),
+  ('job', 'labels', null, null, array['labels']),
+  ('job', 'set', null, 65536, array['targets', 'replace']),
+  ('job', 'id', null, null, array['pinned_worker_id', 'upload_id']),
+  ('job', 'any', null, null, array['reason', 'variables', 'state_change']),
+  ('schedule', 'text', 0, 500, array['reason']),
+  ('schedule', 'boolean', null, null, array['is_on']),
+  ('schedule', 'any', null, null, array['path', 'type', 'cron', 'zone'])
+) as o (object, type, least, most, options) cross join unnest(o.options) as n (option);
+comment on view private.options is 'The options of modules, runners, their scaling and targets, jobs and schedules.';
+comment on column private.options.object is 'What has the option.';
+comment on column private.options.option is 'Its name.';
+comment on column private.options.type is
+  'integer, number (of a job), text, boolean, object, list, set (of texts), labels, id or any; null is allowed.';
+comment on column private.options.least is 'The least number, or the shortest text.';
+comment on column private.options.most is 'The greatest number, the longest text, or the largest list in bytes.';
+
+-- Whether a value is of a type and within these bounds.
+create function private.is_of_type(
+  p_value jsonb, p_type text, p_least integer default null, p_most integer default null
+) returns boolean language sql immutable set search_path = '' as $$
+  select case p_type when 'any' then true when 'boolean' then jsonb_typeof(p_value) = 'boolean'
+    when 'number' then p_value::pg_catalog.text ~ '^[0-9]{1,18}$'
+    when 'object' then jsonb_typeof(p_value) = 'object' when 'list' then jsonb_typeof(p_value) = 'array'
+    when 'text' then jsonb_typeof(p_value) = 'string'
+      and (p_most is null or length(p_value #>> '{}') between p_least and p_most)
+    when 'id' then p_value #>> '{}' ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    -- As it is written: "300.0" is a whole number too, but no integer.
+    when 'integer' then p_value::pg_catalog.text ~ '^-?[0-9]{1,9}$'
+      and (p_value #>> '{}')::integer between coalesce(p_least, -999999999) and coalesce(p_most, 999999999)
+    else jsonb_typeof(p_value) = 'array' and not jsonb_path_exists(p_value, 'strict $[*] ? (@.type() != "string")')
+      and pg_column_size(p_value) <= coalesce(p_most, 4194304)
+      and (p_type = 'set' or private.is_label_list(private.text_list(p_value))) end
+$$;
+
+-- Such a value in words.
+create function private.type_words(p_type text, p_least integer default null, p_most integer default null) returns text
+language sql immutable set search_path = '' as $$
+  select case p_type when 'text' then 'a text' when 'boolean' then 'true or false' when 'integer' then 'a whole number'
+    when 'number' then 'a number' when 'object' then 'an object' when 'list' then 'a list' when 'id' then 'an id'
+    when 'labels' then 'a list of at most 32 labels like "gpu" or "gpu=true", of 1,000 characters in all'
+    else 'a list of texts' end || case when p_most is null then '' when p_type = 'integer'
+    then format(' from %s to %s', p_least, p_most) when p_type = 'text'
+    then format(' of %s to %s characters', p_least, p_most) else format(' of at most %s bytes', p_most) end
+$$;
+
+-- Refuses options that this object does not have, and values of another type or out of range.
+create function private.check_options(p_object text, p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_options, array(
+    select o.option from private.options as o where o.object = p_object));
+  perform private.fail('RY422', format('"%s" is not %s.', o.option, private.type_words(o.type, o.least, o.most)),
+    'Change it, or leave it out.')
+  from private.options as o
+  where o.object = p_object and coalesce(p_options -> o.option, 'null') <> 'null'
+    and not private.is_of_type(p_options -> o.option, o.type, o.least, o.most);
+end;
+$$;
+
 -- Refuses a reason that is longer than the pages, events and heartbeats that repeat it should carry.
 create function private.check_reason(p_reason text) returns void
 language plpgsql immutable strict set search_path = '' as $$

@@ -215,14 +215,12 @@ comment on function private.git_installation is
   'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 
 create function private.git_connection_secret(p_connection uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return coalesce((
+language sql stable security definer set search_path = '' as $$
+  select coalesce((
     select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
     from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
     where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null),
-    private.git_app_secret(p_connection));
-end;
+    private.git_app_secret(p_connection))
 $$;
 comment on function private.git_connection_secret is
   'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '

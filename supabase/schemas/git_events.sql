@@ -122,13 +122,12 @@ declare
 begin
   perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
     'comment_id', 'pulls']);
-  if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
+  perform private.fail('RY422',
+    'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.')
+  where v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
     or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
-    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$' then
-    perform private.fail('RY422',
-      'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
-  end if;
+    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$';
   select * into v_delivery from public.deliveries where id = p_delivery and lease_id = p_lease
     and status = 'PENDING' for update;
   if v_delivery.id is null then return jsonb_build_object('status', 'GONE'); end if;

@@ -86,9 +86,8 @@ begin
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
     settings = excluded.settings
   returning * into v_identity;
-  perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
+  return private.audited(to_jsonb(v_identity), 'job_identity.attached',
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
-  return to_jsonb(v_identity);
 exception when check_violation or not_null_violation then
   perform private.fail('RY422', 'A field of the identity is missing or not valid.',
     'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
@@ -120,9 +119,8 @@ declare
   v_identity public.job_identities := private.my_job_identity(p_job_identity, 'identity.manage');
 begin
   delete from public.job_identities where id = p_job_identity;
-  perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
+  return private.audited(to_jsonb(v_identity), 'job_identity.detached',
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
-  return to_jsonb(v_identity);
 end;
 $$;
 comment on function private.detach_identity is

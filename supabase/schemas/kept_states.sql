@@ -82,12 +82,11 @@ declare
 begin
   if v_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   select * into v_job from public.provision_jobs where id = p_job;
-  if v_job.module_id is null or not exists (
+  perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job))
+  where v_job.module_id is null or not exists (
     select from public.job_events as e
     where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = v_runner.worker_id
-  ) then
-    perform private.fail('RY404', format('Attempt %s of job %s was never given to this runner.', p_attempt, p_job));
-  end if;
+  );
   perform private.refuse_reader(p_job);
   perform private.fail('RY422', 'A kept state needs the number that it had in its attempt.')
   where coalesce(p_number, 0) < 1;

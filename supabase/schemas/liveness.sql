@@ -183,8 +183,7 @@ $$;
 
 -- Whether a heartbeat has new facts, or is the first one: nearly none has.
 create function private.has_changed(
-  p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
-  jsonb
+  p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts jsonb
 ) returns boolean language plpgsql immutable set search_path = '' as $$
 begin
   return p_facts is not null or p_status <> 'ONLINE' or p_runner.worker_status <> 'ONLINE'

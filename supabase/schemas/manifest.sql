@@ -167,23 +167,17 @@ begin
     as f where f.kind = p_kind order by f.place loop
     if v_field.is is null and v_field.fallback is null then
       perform private.fail('RY422', format('"%s" is missing.', v_field.field), 'Add it.');
-    elsif not (v_field.is is null or v_field.is = 'null' and v_field.fallback = 'null' or case v_field.type
-      when 'any' then true when 'text' then v_field.is = 'string' when 'boolean' then v_field.is = 'boolean'
-      when 'object' then v_field.is = 'object' when 'list' then v_field.is = 'array'
-      when 'integer' then p_entry ->> v_field.field ~ '^-?[0-9]{1,9}$' and v_field.is = 'number'
-      else v_field.is = 'array'
-        and not jsonb_path_exists(p_entry -> v_field.field, 'strict $[*] ? (@.type() != "string")') end) then
-      perform private.fail('RY422', format('"%s" is not %s.', v_field.field, case v_field.type when 'text' then 'a text'
-        when 'boolean' then 'true or false' when 'integer' then 'a whole number' when 'object' then 'an object'
-        when 'list' then 'a list' else 'a list of texts' end), 'Quote a text that reads like a number or a date.');
+    elsif not (v_field.is is null or v_field.is = 'null' and v_field.fallback = 'null'
+      or private.is_of_type(p_entry -> v_field.field, v_field.type)) then
+      perform private.fail('RY422', format('"%s" is not %s.', v_field.field, private.type_words(v_field.type)),
+        'Quote a text that reads like a number or a date.');
     end if;
   end loop;
 end;
 $$;
 
 -- Refuses what is not a manifest, before any entry is read.
-create function private.check_manifest(p_manifest jsonb) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_manifest(p_manifest jsonb) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_kinds pg_catalog.text[] := array(select k.kind from private.manifest_kinds as k order by k.place);
 begin
@@ -319,10 +313,9 @@ $$;
 create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_id is null then
-    perform private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
-      'Names are written as the lists show them.');
-  end if;
+  perform private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
+    'Names are written as the lists show them.')
+  where p_id is null;
   return p_id;
 end;
 $$;
@@ -392,8 +385,7 @@ end;
 $$;
 
 -- Gives a role to the member, the team or the service account that a subject names.
-create function private.put_binding(p_org uuid, p_new jsonb) returns void
-language plpgsql set search_path = '' as $$
+create function private.put_binding(p_org uuid, p_new jsonb) returns void language plpgsql set search_path = '' as $$
 declare
   v_kind pg_catalog.text := coalesce(substring(p_new ->> 'subject' from '^(team|account):'), 'member');
   v_name pg_catalog.text := regexp_replace(p_new ->> 'subject', '^(team|account):', '');
@@ -488,8 +480,7 @@ $$;
 
 create function private.apply_manifest(
   p_org uuid, p_manifest jsonb, p_prune boolean default false, p_is_dry boolean default false
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+) returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
   v_at pg_catalog.text;
   v_entry pg_catalog.record;

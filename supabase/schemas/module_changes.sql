@@ -49,8 +49,7 @@ begin
   insert into public.modules select v_new.* returning * into v_module;
   perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
   perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
-  perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
-  return to_jsonb(v_module);
+  return private.audited(to_jsonb(v_module), 'module.created', v_module.path);
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a module "%s/%s".', p_group_path, p_name),
@@ -92,9 +91,8 @@ begin
   where id = p_module returning * into v_module;
   perform private.replace_variables(v_module.org_id, v_module.path, 'input', p_spec -> 'inputs');
   perform private.replace_variables(v_module.org_id, v_module.path, 'env', p_spec -> 'env');
-  perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
+  return private.audited(to_jsonb(v_module), 'module.updated', v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
-  return to_jsonb(v_module);
 exception when check_violation or not_null_violation then
   perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
 end;
@@ -128,8 +126,7 @@ begin
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
   end loop;
-  perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::pg_catalog.text, v_module.path);
-  return to_jsonb(v_module);
+  return private.audited(to_jsonb(v_module), 'module.deleted', v_module.path);
 end;
 $$;
 comment on function private.delete_module is

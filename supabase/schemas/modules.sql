@@ -58,25 +58,25 @@ create table public.modules (
   org_id uuid not null references public.organizations (id) on delete cascade,
   group_id uuid references public.groups (id) on delete set null,
   group_path text not null,
-  name text not null,
-  path text not null,
-  description text not null default '',
+  name text not null check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  path text not null check (path = group_path || '/' || name),
+  description text not null default '' check (length(description) <= 2000),
   source_kind public.source_kind not null default 'inline',
   source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
-  engine_version text,
+  engine_version text check (length(engine_version) <= 50),
   backend text check (backend in ('runyard', 'own')),
   extra_files jsonb not null default '[]',
   hooks jsonb not null default '{}',
-  labels text[] not null default '{}',
-  runner_instance_name text,
+  labels text[] not null default '{}' check (private.is_label_list(labels)),
+  runner_instance_name text check (length(runner_instance_name) between 1 and 100),
   pinned_worker_id uuid,
-  approvals_required integer not null default 0,
-  approval_timeout_seconds integer not null default 86400,
+  approvals_required integer not null default 0 check (approvals_required between 0 and 10),
+  approval_timeout_seconds integer not null default 86400 check (approval_timeout_seconds between 60 and 2592000),
   auto_apply boolean not null default false,
   can_apply_uploads boolean not null default false,
-  time_limits jsonb not null default '{}',
-  drift_ignores jsonb not null default '[]',
+  time_limits jsonb not null default '{}' check (private.is_time_limits(time_limits)),
+  drift_ignores jsonb not null default '[]' check (private.is_drift_rules(drift_ignores)),
   is_temporary boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -122,33 +122,6 @@ comment on column public.modules.drift_ignores is
 comment on column public.modules.is_temporary is
   'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 
--- Refuses a module whose fields are out of range.
-create function private.check_module_row() returns trigger language plpgsql set search_path = '' as $$
-begin
-  if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name
-    or length(new.description) > 2000
-    or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
-    or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
-    or jsonb_typeof(new.source) <> 'object' or not private.is_time_limits(new.time_limits)
-    or not private.is_drift_rules(new.drift_ignores)
-    or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
-      or not private.is_label_list(new.labels)
-    -- Each of its jobs carries a copy.
-    or octet_length(new.source::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
-    perform private.fail('RY422', 'A field of the module is not valid.',
-      'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
-      'extra_files have at most 1 MiB together; time limits are 1 to 604800 s for plan and apply, 1 to 600 s for hook; '
-      'a rule of drift has an address and a reason, and may have an attribute and an end (until, 2030-01-31); at most '
-      '100.');
-  end if;
-  return new;
-end;
-$$;
-create trigger check_row before insert or update of name, path, description, source, engine_version,
-  extra_files, hooks, labels, time_limits,
-  drift_ignores, runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
-  for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
@@ -173,14 +146,12 @@ $$;
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
 create function private.check_address(p_url text) returns void language plpgsql immutable set search_path = '' as $$
 begin
-  if p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
+  perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+    'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
+    'character, but the path may have others as %20.')
+  where p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
     '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
-    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
-  then
-    perform private.fail('RY422', 'The address has characters that programs read in different ways.',
-      'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
-      'character, but the path may have others as %20.');
-  end if;
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)';
 end;
 $$;
 
@@ -302,8 +273,7 @@ begin
   where exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path);
   delete from public.role_bindings where org_id = v_group.org_id and path = v_group.path;
   delete from public.groups where id = p_group;
-  perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
-  return to_jsonb(v_group);
+  return private.audited(to_jsonb(v_group), 'group.deleted', v_group.path);
 end;
 $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
@@ -328,13 +298,19 @@ begin
   perform private.check_hooks(p_module.hooks);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
+  -- Each of its jobs carries a copy.
+  perform private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
+  where octet_length(p_module.source::pg_catalog.text) + octet_length(p_module.extra_files::pg_catalog.text) > 1048576;
+  perform private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan and '
+    'apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
+    '2030-01-31); at most 100.')
+  where not private.is_time_limits(p_module.time_limits) or not private.is_drift_rules(p_module.drift_ignores);
   perform private.check_backend(p_module);
-  if p_module.pinned_worker_id is not null and not exists (
+  perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
+  where p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
-  ) then
-    perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.');
-  end if;
+  );
 end;
 $$;
 
@@ -344,11 +320,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
 begin
-  perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
-      'hooks', 'labels',
-    'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
-    'can_apply_uploads', 'is_temporary', 'time_limits', 'drift_ignores']);
+  perform private.check_options('module', p_spec);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
   v_module.labels := private.sorted_labels(v_module.labels);
   perform private.check_module(v_module);
@@ -410,7 +382,7 @@ begin
   on conflict do nothing returning * into v_lock;
   perform private.fail('RY409', 'The module is locked already.', 'Look at who locked it, and why.')
   where v_lock.module_id is null;
-  perform private.audit(v_module.org_id, 'module.locked', 'module', p_module::pg_catalog.text, v_module.path,
+  perform private.audited(to_jsonb(v_module), 'module.locked', v_module.path,
     jsonb_build_object('reason', v_lock.reason));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return to_jsonb(v_lock);
@@ -442,7 +414,7 @@ begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;
   perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.')
   where v_lock.module_id is null;
-  perform private.audit(v_module.org_id, 'module.unlocked', 'module', p_module::pg_catalog.text, v_module.path,
+  perform private.audited(to_jsonb(v_module), 'module.unlocked', v_module.path,
     jsonb_build_object('reason', v_lock.reason, 'locked_by', v_lock.user_label));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
   return jsonb_build_object('unlocked', true);

@@ -69,12 +69,11 @@ $$;
 create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
+  perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
+    'Enqueue a STATE with state_change.')
+  where p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
     or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply', 'confirm',
-      'plan_job_id', 'bring_state'] then
-    perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
-      'Enqueue a STATE with state_change.');
-  end if;
+      'plan_job_id', 'bring_state'];
   perform private.check_state_action(p_options -> 'state_change');
   perform private.check_state_change(p_modules, p_options -> 'state_change');
   perform private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null));

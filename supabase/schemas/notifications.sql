@@ -337,13 +337,11 @@ comment on function private.set_notifier_url is
 
 -- A rule as pages and commands show it, with its last delivery.
 create function private.rule_json(p_rule public.notification_rules) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return to_jsonb(p_rule) || jsonb_build_object('last_delivery', (
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_rule) || jsonb_build_object('last_delivery', (
     select jsonb_build_object('id', d.id, 'status', d.status, 'attempt', d.attempt, 'note', d.note, 'at',
       coalesce(d.finished_at, d.created_at))
-    from public.deliveries as d where d.org_id = p_rule.org_id and d.rule_id = p_rule.id order by d.id desc limit 1));
-end;
+    from public.deliveries as d where d.org_id = p_rule.org_id and d.rule_id = p_rule.id order by d.id desc limit 1))
 $$;
 
 create function private.list_notification_rules(p_org uuid) returns jsonb
@@ -365,12 +363,11 @@ declare
 begin
   perform private.refuse_unknown_keys(p_spec, array['path', 'events', 'channel', 'address', 'address_hint', 'secret',
     'is_on']);
-  if coalesce(p_spec ->> 'address', 's1.' || repeat('x', 40)) !~ '^s1\.[A-Za-z0-9_-]{40,}$'
+  perform private.fail('RY422', 'An address or a secret comes sealed.',
+    'Seal it with the project''s function notify first, as the page and the command do.')
+  where coalesce(p_spec ->> 'address', 's1.' || repeat('x', 40)) !~ '^s1\.[A-Za-z0-9_-]{40,}$'
     or coalesce(p_spec ->> 'secret', 's1.' || repeat('x', 40)) !~ '^(s1\.[A-Za-z0-9_-]{40,})?$'
-    or p_spec ? 'address' <> (p_spec ? 'address_hint') then
-    perform private.fail('RY422', 'An address or a secret comes sealed.',
-      'Seal it with the project''s function notify first, as the page and the command do.');
-  end if;
+    or p_spec ? 'address' <> (p_spec ? 'address_hint');
   v_new := jsonb_populate_record(p_rule, coalesce(p_spec, '{}') - array['address', 'secret']);
   perform private.need_target(v_new.org_id, v_new.path);
   insert into public.notification_rules as r (id, org_id, path, events, channel, address_hint, has_secret, is_on,
@@ -411,8 +408,8 @@ begin
   v_rule.path := '';
   v_rule.is_on := true;
   v_rule := private.save_rule(v_rule, p_spec);
-  perform private.audit(p_org, 'notification_rule.created', 'notification_rule', v_rule.id::pg_catalog.text,
-    v_rule.channel, jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
+  perform private.audited(to_jsonb(v_rule), 'notification_rule.created', v_rule.channel,
+    jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
   return private.rule_json(v_rule);
 end;
 $$;
@@ -440,8 +437,8 @@ declare
   v_old public.notification_rules := private.my_rule(p_rule);
   v_rule public.notification_rules := private.save_rule(v_old, p_spec);
 begin
-  perform private.audit(v_rule.org_id, 'notification_rule.updated', 'notification_rule', p_rule::pg_catalog.text,
-    v_rule.channel, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_rule))));
+  perform private.audited(to_jsonb(v_rule), 'notification_rule.updated', v_rule.channel,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_rule))));
   return private.rule_json(v_rule);
 end;
 $$;
@@ -457,9 +454,7 @@ begin
   delete from private.notification_secrets where rule_id = p_rule;
   update public.deliveries set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
     where rule_id = p_rule and status = 'PENDING';
-  perform private.audit(v_rule.org_id, 'notification_rule.removed', 'notification_rule', p_rule::pg_catalog.text,
-    v_rule.channel);
-  return to_jsonb(v_rule);
+  return private.audited(to_jsonb(v_rule), 'notification_rule.removed', v_rule.channel);
 end;
 $$;
 comment on function private.remove_notification_rule is
@@ -478,8 +473,7 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
-  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
-    v_rule.channel);
+  perform private.audited(to_jsonb(v_rule), 'notification_rule.tested', v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;
@@ -527,8 +521,7 @@ begin
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end
   where id = p_delivery returning * into v_delivery;
-  perform private.audit(v_delivery.org_id, 'delivery.sent_again', 'delivery', p_delivery::pg_catalog.text,
-    v_delivery.title);
+  perform private.audited(to_jsonb(v_delivery), 'delivery.sent_again', v_delivery.title);
   return to_jsonb(v_delivery) - 'lease_id';
 end;
 $$;

@@ -206,8 +206,7 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 comment on function private.invite_member is
-  'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for '
-  'owners.';
+  'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for owners.';
 
 -- Finds an open invitation by its link's secret.
 create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations

@@ -464,9 +464,8 @@ $$;
 
 -- The problems of an organisation's runners, or of some of them: never_contacted, out_of_contact, degraded (and why),
 -- clock_off (by how many seconds), takes_no_jobs, outdated, not_isolated; healthy where nothing is.
-create function private.runner_health(
-  p_org uuid, p_workers uuid[]
-) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
+create function private.runner_health(p_org uuid, p_workers uuid[])
+returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
 begin
   return query

@@ -75,8 +75,7 @@ comment on column public.policy_checks.cost is
 -- ## attaching
 
 -- Refuses a command.json that names no command.
-create function private.check_command(p_text text) returns void
-language plpgsql immutable set search_path = '' as $$
+create function private.check_command(p_text text) returns void language plpgsql immutable set search_path = '' as $$
 declare
   v_command pg_catalog.jsonb;
 begin
@@ -118,8 +117,7 @@ end;
 $$;
 
 -- Keeps rules, and returns their digest.
-create function private.keep_bundle(p_org uuid, p_files jsonb) returns text
-language plpgsql set search_path = '' as $$
+create function private.keep_bundle(p_org uuid, p_files jsonb) returns text language plpgsql set search_path = '' as $$
 declare
   v_sha256 pg_catalog.text := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
 begin
@@ -131,8 +129,7 @@ end;
 $$;
 
 -- The rules that a specification names, {sha256, source}: files, or those that a job tested; null for none.
-create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
+create function private.named_rules(p_org uuid, p_spec jsonb) returns jsonb language plpgsql set search_path = '' as $$
 declare
   v_test public.provision_jobs;
 begin
@@ -141,9 +138,8 @@ begin
       coalesce(p_spec ->> 'source', ''));
   elsif p_spec ? 'test' then
     v_test := private.seen_job((p_spec ->> 'test')::bigint);
-    if v_test.org_id <> p_org or not v_test.payload ? 'policy_test' then
-      perform private.fail('RY409', format('Job %s has no rules to attach.', v_test.number), 'Attach a folder.');
-    end if;
+    perform private.fail('RY409', format('Job %s has no rules to attach.', v_test.number), 'Attach a folder.')
+    where v_test.org_id <> p_org or not v_test.payload ? 'policy_test';
     return v_test.payload -> 'policy_test';
   end if;
   return null;
@@ -169,10 +165,8 @@ begin
   on conflict (org_id, path, name) do update set level = excluded.level, bundle_sha256 = excluded.bundle_sha256,
     source = coalesce(v_rules ->> 'source', s.source)
   returning * into v_set;
-  perform private.audit(p_org, 'policy.attached', 'policy', v_set.id::pg_catalog.text,
-    concat_ws(' ', v_set.name, nullif(p_path, '')), jsonb_build_object('level', v_set.level, 'sha256',
-      v_set.bundle_sha256, 'source', v_set.source));
-  return to_jsonb(v_set);
+  return private.audited(to_jsonb(v_set), 'policy.attached', concat_ws(' ', v_set.name, nullif(p_path, '')),
+    jsonb_build_object('level', v_set.level, 'sha256', v_set.bundle_sha256, 'source', v_set.source));
 exception
   when check_violation or not_null_violation or invalid_text_representation or numeric_value_out_of_range then
     perform private.fail('RY422', 'A policy set needs a name, a level and its files.',
@@ -191,9 +185,7 @@ declare
   v_set public.policy_sets;
 begin
   select * into v_set from public.policy_sets where id = p_policy and private.may_see(org_id, path);
-  if v_set.id is null then
-    perform private.fail('RY404', 'There is no such policy set.');
-  end if;
+  perform private.fail('RY404', 'There is no such policy set.') where v_set.id is null;
   perform private.need(p_verb, v_set.org_id, v_set.path);
   return v_set;
 end;
@@ -205,9 +197,8 @@ declare
   v_set public.policy_sets := private.my_policy(p_policy, 'policy.write');
 begin
   delete from public.policy_sets where id = p_policy;
-  perform private.audit(v_set.org_id, 'policy.detached', 'policy', p_policy::pg_catalog.text,
-    concat_ws(' ', v_set.name, nullif(v_set.path, '')), jsonb_build_object('level', v_set.level));
-  return to_jsonb(v_set);
+  return private.audited(to_jsonb(v_set), 'policy.detached', concat_ws(' ', v_set.name, nullif(v_set.path, '')),
+    jsonb_build_object('level', v_set.level));
 end;
 $$;
 comment on function private.detach_policy is
@@ -242,8 +233,7 @@ $$;
 
 -- The sets that a job names.
 create function private.named_policies(p_job public.provision_jobs)
-returns table (id uuid, name text, path text, level text, sha256 text)
-language sql stable set search_path = '' as $$
+returns table (id uuid, name text, path text, level text, sha256 text) language sql stable set search_path = '' as $$
   select * from jsonb_to_recordset(p_job.payload -> 'policies') as p (id pg_catalog.uuid, name pg_catalog.text,
     path pg_catalog.text, level pg_catalog.text, sha256 pg_catalog.text)
 $$;
@@ -278,16 +268,14 @@ create function private.is_refused(p_job bigint) returns boolean language sql st
 $$;
 
 -- Refuses to apply a plan that its policy sets, or a newer mandatory one, do not let pass.
-create function private.check_policies(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
+create function private.check_policies(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
 declare
   v_problem pg_catalog.text := private.policy_problem(p_plan);
 begin
-  if v_problem is not null then
-    perform private.fail('RY409', format('%s', v_problem), case when v_problem like '%waits for an override%'
-      then 'Somebody with policy.override overrides the check with a reason; or change the code, and plan again.'
-      else 'Change the code or the rule, and plan again.' end);
-  end if;
+  perform private.fail('RY409', format('%s', v_problem), case when v_problem like '%waits for an override%'
+    then 'Somebody with policy.override overrides the check with a reason; or change the code, and plan again.'
+    else 'Change the code or the rule, and plan again.' end)
+  where v_problem is not null;
 end;
 $$;
 

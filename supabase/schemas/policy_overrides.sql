@@ -24,14 +24,13 @@ $$;
 create function private.refuse_own_override(p_job public.provision_jobs, p_plan public.provision_jobs) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if private.caller_id() in (select private.requesters(p_job) union select private.requesters(p_plan)) and exists (
+  perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
+    'Ask another member with policy.override.')
+  where private.caller_id() in (select private.requesters(p_job) union select private.requesters(p_plan)) and exists (
     select from public.modules as m join public.organizations as o on o.id = m.org_id
     where m.id = p_job.module_id and not o.can_approve_own_jobs and greatest(m.approvals_required, (
       select max(j.approvals_required) from public.provision_jobs as j
-      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0) then
-    perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
-      'Ask another member with policy.override.');
-  end if;
+      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0);
 end;
 $$;
 
@@ -43,10 +42,9 @@ declare
     where j.id = coalesce(v_job.plan_job_id, v_job.id));
   v_check public.policy_checks;
 begin
-  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
-    perform private.fail('RY422', 'An override needs a reason of at most 500 characters.',
-      'Explain why this plan may pass all the same.');
-  end if;
+  perform private.fail('RY422', 'An override needs a reason of at most 500 characters.',
+    'Explain why this plan may pass all the same.')
+  where length(trim(coalesce(p_reason, ''))) not between 1 and 500;
   select * into v_check from public.policy_checks where job_id = v_plan.id and set_id = p_policy for update;
   if v_check.job_id is null then
     perform private.fail('RY404', 'This plan has no such check.');

@@ -40,14 +40,10 @@ begin
     perform private.fail('RY422', 'A test needs the files of a policy set.', 'Send {"files": {"rules.rego": "…"}}.');
   end if;
   v_rules := private.named_rules(p_org, p_spec) || jsonb_build_object('name', coalesce(p_spec ->> 'name', ''));
-  v_job.org_id := p_org;
-  v_job.type := 'POLICY_TEST';
+  -- Somebody looks at the page and waits for it.
+  v_job := private.new_job(p_org, 'POLICY_TEST', 90);
   v_job.module_path := nullif(p_path, '');
   v_job.group_path := nullif(p_path, '');
-  -- Somebody looks at the page and waits for it.
-  v_job.priority := 90;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_org);
   v_job.payload := jsonb_build_object('policy_test', v_rules || jsonb_build_object('path', p_path, 'days', v_days));
   v_job := private.add_job(v_job, 'To see what the rules would have refused.');
   perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
@@ -90,20 +86,16 @@ create function private.redacted_plan(p_job bigint) returns bytea language sql s
 $$;
 
 -- The next plans of a test: at most 20, and about 8 MiB.
-create function private.next_test_plans(p_test bigint) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('plan', n.plan_id, 'number', j.number, 'run', private.policy_input(j),
-      'body_base64', translate(encode(n.body, 'base64'), chr(10), '')) order by n.place), '[]')
-    from (
-      select t.plan_id, b.body, row_number() over w as place, sum(octet_length(b.body)) over w as bytes
-      from private.policy_test_plans as t cross join lateral private.redacted_plan(t.plan_id) as b (body)
-      where t.job_id = p_test and t.verdict is null window w as (order by t.plan_id desc)
-    ) as n
-    join public.provision_jobs as j on j.id = n.plan_id
-    where n.place = 1 or n.place <= 20 and n.bytes <= 8388608);
-end;
+create function private.next_test_plans(p_test bigint) returns jsonb language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('plan', n.plan_id, 'number', j.number, 'run', private.policy_input(j),
+    'body_base64', translate(encode(n.body, 'base64'), chr(10), '')) order by n.place), '[]')
+  from (
+    select t.plan_id, b.body, row_number() over w as place, sum(octet_length(b.body)) over w as bytes
+    from private.policy_test_plans as t cross join lateral private.redacted_plan(t.plan_id) as b (body)
+    where t.job_id = p_test and t.verdict is null window w as (order by t.plan_id desc)
+  ) as n
+  join public.provision_jobs as j on j.id = n.plan_id
+  where n.place = 1 or n.place <= 20 and n.bytes <= 8388608
 $$;
 
 create function private.worker_policy_test(p_job bigint, p_attempt integer, p_found jsonb default '[]') returns jsonb
@@ -146,38 +138,35 @@ comment on function private.worker_policy_test is
 
 -- The findings of a test so far. It has the path of its plans: everybody who sees it sees them.
 create function private.found_in_plans(p_test public.provision_jobs) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    with tested as materialized (
-      select t.verdict, t.messages, j.id, j.number, j.module_path, j.finished_at, coalesce(a.status, case
-        when j.type <> 'PLAN' then j.status end) as outcome
-      from private.policy_test_plans as t join public.provision_jobs as j on j.id = t.plan_id
-      left join lateral (select n.status from public.provision_jobs as n where n.plan_job_id = j.id
-        order by n.id desc limit 1) as a on true
-      where t.job_id = p_test.id
-    ), found as (
-      select t.*, m ->> 'rule' as rule, m ->> 'kind' as kind, m ->> 'resource' as resource, m ->> 'text' as text,
-        row_number() over (partition by m ->> 'kind', m ->> 'rule' order by t.id desc) as place
-      from tested as t cross join lateral jsonb_array_elements(t.messages) as m
-    ), rules as (
-      select f.kind, f.rule, count(distinct f.id) as plans, count(distinct f.module_path) as modules,
-        jsonb_agg(jsonb_build_object('number', f.number, 'module_path', f.module_path, 'resource', f.resource, 'text',
-          f.text, 'finished_at', f.finished_at, 'outcome', f.outcome) order by f.place)
-          filter (where f.place <= 50) as items
-      from found as f group by f.kind, f.rule
-    )
-    select p_test.payload -> 'policy_test' || jsonb_build_object('status', p_test.status, 'number', p_test.number,
-      'total', count(*), 'done', count(t.verdict), 'modules', count(distinct t.module_path),
-      'passed', count(*) filter (where t.verdict in ('passed', 'warned')),
-      'warned', count(*) filter (where t.verdict = 'warned'),
-      'refused', count(*) filter (where t.verdict = 'failed'),
-      'applied', count(*) filter (where t.verdict = 'failed' and t.outcome = 'SUCCEEDED'),
-      'unclear', count(*) filter (where t.verdict in ('unclear', 'error')),
-      'missing', count(*) filter (where t.verdict = 'missing'),
-      'rules', (select coalesce(jsonb_agg(r order by r.kind, r.plans desc, r.rule), '[]') from rules as r))
-    from tested as t);
-end;
+language sql stable set search_path = '' as $$
+  with tested as materialized (
+    select t.verdict, t.messages, j.id, j.number, j.module_path, j.finished_at, coalesce(a.status, case
+      when j.type <> 'PLAN' then j.status end) as outcome
+    from private.policy_test_plans as t join public.provision_jobs as j on j.id = t.plan_id
+    left join lateral (select n.status from public.provision_jobs as n where n.plan_job_id = j.id
+      order by n.id desc limit 1) as a on true
+    where t.job_id = p_test.id
+  ), found as (
+    select t.*, m ->> 'rule' as rule, m ->> 'kind' as kind, m ->> 'resource' as resource, m ->> 'text' as text,
+      row_number() over (partition by m ->> 'kind', m ->> 'rule' order by t.id desc) as place
+    from tested as t cross join lateral jsonb_array_elements(t.messages) as m
+  ), rules as (
+    select f.kind, f.rule, count(distinct f.id) as plans, count(distinct f.module_path) as modules,
+      jsonb_agg(jsonb_build_object('number', f.number, 'module_path', f.module_path, 'resource', f.resource, 'text',
+        f.text, 'finished_at', f.finished_at, 'outcome', f.outcome) order by f.place)
+        filter (where f.place <= 50) as items
+    from found as f group by f.kind, f.rule
+  )
+  select p_test.payload -> 'policy_test' || jsonb_build_object('status', p_test.status, 'number', p_test.number,
+    'total', count(*), 'done', count(t.verdict), 'modules', count(distinct t.module_path),
+    'passed', count(*) filter (where t.verdict in ('passed', 'warned')),
+    'warned', count(*) filter (where t.verdict = 'warned'),
+    'refused', count(*) filter (where t.verdict = 'failed'),
+    'applied', count(*) filter (where t.verdict = 'failed' and t.outcome = 'SUCCEEDED'),
+    'unclear', count(*) filter (where t.verdict in ('unclear', 'error')),
+    'missing', count(*) filter (where t.verdict = 'missing'),
+    'rules', (select coalesce(jsonb_agg(r order by r.kind, r.plans desc, r.rule), '[]') from rules as r))
+  from tested as t
 $$;
 
 create function private.policy_test(p_job bigint) returns jsonb
@@ -185,9 +174,8 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_test public.provision_jobs := private.seen_job(p_job);
 begin
-  if v_test.type <> 'POLICY_TEST' then
-    perform private.fail('RY404', format('Job %s has tested no policies.', v_test.number), 'Test the rules again.');
-  end if;
+  perform private.fail('RY404', format('Job %s has tested no policies.', v_test.number), 'Test the rules again.')
+  where v_test.type <> 'POLICY_TEST';
   return private.found_in_plans(v_test);
 end;
 $$;

@@ -1,9 +1,8 @@
 -- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
--- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
--- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
--- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
--- member requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never
--- applied.
+-- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is not
+-- applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same pull
+-- request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a member
+-- requests the plan of one commit, once, which gets no secrets and no outputs of other modules, and is never applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -71,8 +70,7 @@ $$;
 
 -- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
 create function private.answer_pull(
-  p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
-  p_problem text
+  p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid, p_problem text
 ) returns void language plpgsql set search_path = '' as $$
 begin
   if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id

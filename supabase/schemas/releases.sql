@@ -64,20 +64,18 @@ begin
   perform private.refuse_unknown_keys(p_spec, array['version', 'channel', 'notes', 'is_breaking', 'artifacts']);
   select * into v_release from public.worker_releases where version = p_spec ->> 'version';
   if v_release.id is not null then
-    if (v_release.notes, v_release.channel, v_release.artifacts) is distinct from
+    perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version),
+      'Publish a new version.')
+    where (v_release.notes, v_release.channel, v_release.artifacts) is distinct from
       (coalesce(p_spec ->> 'notes', ''), coalesce(p_spec ->> 'channel', 'stable'),
-        coalesce(p_spec -> 'artifacts', '[]')) then
-      perform private.fail('RY409', format('Release %s is published already, with other content.', v_release.version),
-        'Publish a new version.');
-    end if;
+        coalesce(p_spec -> 'artifacts', '[]'));
     return to_jsonb(v_release);
   end if;
   insert into public.worker_releases (version, channel, notes, is_breaking, artifacts)
   values (p_spec ->> 'version', coalesce(p_spec ->> 'channel', 'stable'), coalesce(p_spec ->> 'notes', ''),
     coalesce((p_spec ->> 'is_breaking')::boolean, false),
     coalesce(p_spec -> 'artifacts', '[]')) returning * into v_release;
-  perform private.audit(null, 'release.published', 'release', v_release.id::pg_catalog.text, v_release.version);
-  return to_jsonb(v_release);
+  return private.audited(to_jsonb(v_release), 'release.published', v_release.version);
 exception when check_violation or not_null_violation or invalid_text_representation then
   perform private.fail('RY422', 'The release is not valid.',
     'It needs a version such as 1.4.0, and the channel stable or beta.');
@@ -125,11 +123,9 @@ end;
 $$;
 
 -- Whether an organisation's policy lets runners update now.
-create function private.may_update(p_org uuid) returns boolean language plpgsql stable set search_path = '' as $$
-begin
-  return coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
-    from public.update_policies as p where p.org_id = p_org), false);
-end;
+create function private.may_update(p_org uuid) returns boolean language sql stable set search_path = '' as $$
+  select coalesce((select p.mode = 'NOW' or p.mode = 'WINDOW' and private.is_in_window(p, now())
+    from public.update_policies as p where p.org_id = p_org), false)
 $$;
 
 -- When the next window begins.
@@ -150,11 +146,9 @@ $$;
 -- one, then a quarter, then the rest. A wave begins when the one before has succeeded; a failure pauses the rollout,
 -- and a person decides.
 -- The names of the files that a release has.
-create function private.release_files(p_version text) returns text[] language plpgsql stable set search_path = '' as $$
-begin
-  return array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
-    where r.version = p_version);
-end;
+create function private.release_files(p_version text) returns text[] language sql stable set search_path = '' as $$
+  select array(select a ->> 'name' from public.worker_releases as r cross join jsonb_array_elements(r.artifacts) as a
+    where r.version = p_version)
 $$;
 
 -- Whether every live instance of a runner was started with the permission to update itself, and the release has its
@@ -260,7 +254,7 @@ begin
     v_job := private.add_job(v_new, format('Update %s to %s', v_worker.name, v_version));
     v_first := coalesce(v_first, v_job);
   end loop;
-  perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+  perform private.audited(to_jsonb(v_worker), 'worker.update_queued', v_worker.name,
     jsonb_build_object('job', v_first.number, 'version', v_version));
   return to_jsonb(v_first);
 end;
@@ -370,9 +364,8 @@ begin
   perform private.fail('RY409', 'No runner is outdated that a job could update.',
     'Self-hosted runners without that permission are updated where they run.') where v_workers is null;
   v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
-  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
+  return private.audited(to_jsonb(v_rollout), 'rollout.started', v_rollout.version,
     jsonb_build_object('runners', cardinality(v_workers)));
-  return to_jsonb(v_rollout);
 exception when unique_violation then
   perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
 end;
@@ -401,14 +394,12 @@ $$;
 
 -- A policy as pages and commands show it: its next window, and how many runners it concerns.
 create function private.policy_json(p_policy public.update_policies) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return to_jsonb(p_policy) || jsonb_build_object('begins_at', to_char(p_policy.begins_at, 'HH24:MI'), 'ends_at',
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_policy) || jsonb_build_object('begins_at', to_char(p_policy.begins_at, 'HH24:MI'), 'ends_at',
     to_char(p_policy.ends_at, 'HH24:MI'),
     'next_window', case when p_policy.mode = 'WINDOW' then private.next_window(p_policy) end, 'is_open',
       private.may_update(p_policy.org_id),
-    'version', private.latest_version(), 'outdated', (select count(*) from private.outdated_workers(p_policy.org_id)));
-end;
+    'version', private.latest_version(), 'outdated', (select count(*) from private.outdated_workers(p_policy.org_id)))
 $$;
 
 -- An organisation's policy; until it has one, nothing is updated automatically.
@@ -456,11 +447,9 @@ exception
 end;
 $$;
 comment on function private.set_update_policy is
-  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
-  'Admins.';
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. Admins.';
 
--- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
--- started.
+-- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it started.
 create function private.sweep_update_policies() returns integer language plpgsql set search_path = '' as $$
 declare
   v_org pg_catalog.uuid;

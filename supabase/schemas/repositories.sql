@@ -217,7 +217,7 @@ begin
     applied_fingerprint = case when s.is_same then g.applied_fingerprint end
   from (select (v_new.paths = v_old.paths and v_new.branch is not distinct from v_old.branch) as is_same) as s
   where module_id = p_module returning g.* into v_new;
-  perform private.audit(v_module.org_id, 'module.git', 'module', p_module::pg_catalog.text, v_module.path,
+  perform private.audited(to_jsonb(v_module), 'module.git', v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return to_jsonb(v_new);
 exception

@@ -417,8 +417,7 @@ declare
 begin
   perform private.need('member.manage', p_org);
   insert into public.teams (org_id, name) values (p_org, trim(p_name)) returning * into v_team;
-  perform private.audit(p_org, 'team.created', 'team', v_team.id::pg_catalog.text, v_team.name);
-  return to_jsonb(v_team);
+  return private.audited(to_jsonb(v_team), 'team.created', v_team.name);
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a team "%s".', trim(p_name)), 'Choose another name.');
@@ -448,8 +447,7 @@ declare
   v_team public.teams := private.my_team(p_team);
 begin
   delete from public.teams where id = p_team;
-  perform private.audit(v_team.org_id, 'team.deleted', 'team', p_team::pg_catalog.text, v_team.name);
-  return to_jsonb(v_team);
+  return private.audited(to_jsonb(v_team), 'team.deleted', v_team.name);
 end;
 $$;
 comment on function private.delete_team is 'Deletes a team, with the roles that it has. Admins.';
@@ -582,11 +580,10 @@ begin
       coalesce(private.holders(p_verb, p_org, p_path), 'Nobody has it.'),
       jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
-  if not private.token_allows(p_verb, p_path) then
-    perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
-      coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
-      'Use a token with a wider role or path; they are created under Account.');
-  end if;
+  perform private.fail('RY403', format('This personal token may not %s %s.', p_verb,
+    coalesce('at ' || nullif(p_path, ''), 'in the whole organisation')),
+    'Use a token with a wider role or path; they are created under Account.')
+  where not private.token_allows(p_verb, p_path);
 end;
 $$;
 
@@ -598,10 +595,9 @@ declare
 begin
   perform private.need('organization.read', p_org);
   v_seen := private.seen(p_org);
-  if p_path <> '' and not private.is_seen(p_org, p_path, v_seen) then
-    perform private.fail('RY404', 'There is no such module or group.',
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
+  perform private.fail('RY404', 'There is no such module or group.',
+    'Write its whole path, such as platform/network; "" is all modules.')
+  where p_path <> '' and not private.is_seen(p_org, p_path, v_seen);
   return v_seen;
 end;
 $$;
@@ -612,13 +608,12 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY422', 'Name a module or a group.',
     'Write its whole path, such as platform/network; "" is all modules.') where p_path is null;
-  if p_path <> '' and not exists (
+  perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+    'Write its whole path, such as platform/network; "" is all modules.')
+  where p_path <> '' and not exists (
     select from public.groups as g where g.org_id = p_org and g.path = p_path
     union all
     select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
-  ) then
-    perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
-      'Write its whole path, such as platform/network; "" is all modules.');
-  end if;
+  );
 end;
 $$;

@@ -100,8 +100,7 @@ begin
     finished_at = case when p_to = 'ABORTED' then now() end
   where id = p_rollout and status = any (p_from) returning * into v_rollout;
   perform private.fail('RY409', 'The rollout is not in a state for that.', 'Look at it again.') where not found;
-  perform private.audit(v_rollout.org_id, 'rollout.' || lower(p_to::pg_catalog.text), 'rollout',
-    p_rollout::pg_catalog.text, v_rollout.version);
+  perform private.audited(to_jsonb(v_rollout), 'rollout.' || lower(p_to::pg_catalog.text), v_rollout.version);
   if p_to = 'RUNNING' then
     perform private.advance_rollout(p_rollout);
     select * into v_rollout from public.rollouts where id = p_rollout;

@@ -93,9 +93,8 @@ comment on column private.lane_instances.free is 'Free slots.';
 -- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
 -- pinned to another one. The claim and the explanation both use it. Planned for its arguments: it fits one runner into
 -- thousands of lanes, and thousands of runners into hundreds.
-create function private.lane_fit(
-  p_lanes integer[], p_worker uuid
-) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+create function private.lane_fit(p_lanes integer[], p_worker uuid)
+returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
   return query
@@ -520,8 +519,7 @@ from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
 
--- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
--- was read.
+-- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it was read.
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin
@@ -601,12 +599,10 @@ comment on function private.set_shared_runners is
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
 -- The organisations that a shared runner works for, by their short names; none for everybody.
-create function private.shared_orgs(p_worker uuid) returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return (select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
+create function private.shared_orgs(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(o.slug order by o.slug), '[]')
     from private.shared_worker_orgs as s join public.organizations as o on o.id = s.org_id
-    where s.worker_id = p_worker);
-end;
+    where s.worker_id = p_worker
 $$;
 
 -- Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.

@@ -16,8 +16,7 @@ begin
     v_worker := private.insert_worker(null, p_name, 'shared',
       coalesce(p_options, '{}') - array['service_account_id', 'is_assigned_to_all_modules', 'organizations']);
     perform private.record_worker_event(v_worker.id, 'registered', 'From the installation''s configuration');
-    perform private.audit(null, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-      coalesce(p_options, '{}'));
+    perform private.audited(to_jsonb(v_worker), 'worker.registered', v_worker.name, coalesce(p_options, '{}'));
   else
     update public.workers set
       labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels'))
@@ -54,7 +53,7 @@ begin
   perform private.lock_routing(null, true);
   v_worker := private.need_shared_worker(p_name);
   perform private.retire_worker(v_worker.id, 'removed from the installation''s configuration');
-  perform private.audit(null, 'worker.removed', 'worker', v_worker.id::pg_catalog.text, v_worker.name);
+  perform private.audited(to_jsonb(v_worker), 'worker.removed', v_worker.name);
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
 end;
 $$;
@@ -152,9 +151,7 @@ begin
     on conflict do nothing;
   perform private.reroute(p_org, v_worker.id);
   perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label(p_org));
-  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    coalesce(p_options, '{}'));
-  return to_jsonb(v_worker);
+  return private.audited(to_jsonb(v_worker), 'worker.registered', v_worker.name, coalesce(p_options, '{}'));
 end;
 $$;
 comment on function private.register_worker is
@@ -195,9 +192,7 @@ begin
   perform private.wake_worker(p_worker);
   perform private.record_worker_event(p_worker, 'updated', 'Settings changed by '
     || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    p_options);
-  return to_jsonb(v_worker);
+  return private.audited(to_jsonb(v_worker), 'worker.updated', v_worker.name, p_options);
 exception
   when unique_violation then
     perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'),
@@ -222,8 +217,7 @@ begin
   on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('path', p_path));
+  perform private.audited(to_jsonb(v_worker), 'worker.assigned', v_worker.name, jsonb_build_object('path', p_path));
   return to_jsonb(v_assignment);
 end;
 $$;
@@ -240,8 +234,7 @@ begin
   perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path)) where not found;
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
-  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('path', p_path));
+  perform private.audited(to_jsonb(v_worker), 'worker.unassigned', v_worker.name, jsonb_build_object('path', p_path));
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;
@@ -291,7 +284,7 @@ begin
     'Call remove_cloud_worker instead: it removes the deployment and the runner.')
   where v_worker.type = 'cloud-hosted';
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
+  perform private.audited(to_jsonb(v_worker), 'worker.removed', v_worker.name);
   perform private.wake_worker(p_worker);
   return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
 end;
@@ -360,26 +353,18 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_path pg_catalog.text;
 begin
-  perform private.refuse_unknown_keys(p_options, array[
-    'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
-    'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
-  perform private.fail('RY422', 'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.')
-  where not private.is_label_list(private.text_list(p_options -> 'labels'));
+  perform private.check_options('runner', p_options);
   -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
-  if p_options ->> 'service_account_id' is not null and not exists (
-    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
-      and org_id = p_org and removed_at is null
-  ) then
-    perform private.fail('RY404', 'There is no such service account.');
-  end if;
+  perform private.fail('RY404', 'There is no such service account.')
+  where p_options ->> 'service_account_id' is not null and not exists (select from public.service_accounts
+    where id = (p_options ->> 'service_account_id')::pg_catalog.uuid and org_id = p_org and removed_at is null);
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
   perform private.check_scaling(p_options -> 'scaling');
-  perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
-    (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;
+  perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz;
 exception when data_exception then
-  perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
+  perform private.fail('RY422', 'That is not a time at which a token can end.', sqlerrm);
 end;
 $$;
 
@@ -423,7 +408,7 @@ begin
   v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
-  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+  perform private.audited(to_jsonb(v_worker), 'worker.deployed', v_worker.name,
     jsonb_build_object('region', p_region, 'job', v_job.number));
   return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
 end;

@@ -345,8 +345,7 @@ comment on function private.path_runners is
   'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '
   '200 at most, and how many there are. Members.';
 
--- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
--- null.
+-- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else null.
 create function private.degraded_words(p_worker uuid) returns text language sql stable set search_path = '' as $$
   select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh

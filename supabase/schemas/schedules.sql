@@ -213,13 +213,11 @@ comment on function private.preview_schedule is
 
 -- A schedule as pages and commands show it.
 create function private.schedule_json(p_schedule public.schedules) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return to_jsonb(p_schedule) || jsonb_build_object('words', private.cron_words(p_schedule.cron),
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_schedule) || jsonb_build_object('words', private.cron_words(p_schedule.cron),
     'next_local', to_char(p_schedule.next_at at time zone p_schedule.zone, 'Dy DD Mon, HH24:MI'),
     'modules', (select count(*) from private.modules_below(p_schedule.org_id, p_schedule.path)),
-    'last_run', (select private.set_json(s) from public.job_sets as s where s.id = p_schedule.last_set_id));
-end;
+    'last_run', (select private.set_json(s) from public.job_sets as s where s.id = p_schedule.last_set_id))
 $$;
 
 -- The verbs that such jobs need at the path of a schedule: a plan may be applied by its module's auto-apply.
@@ -244,7 +242,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.refuse_unknown_keys(p_spec, array['path', 'type', 'cron', 'zone', 'is_on', 'reason']);
+  perform private.check_options('schedule', p_spec);
   v_new := jsonb_populate_record(p_schedule, coalesce(p_spec, '{}'));
   v_new.cron := trim(v_new.cron);
   perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
@@ -254,17 +252,15 @@ begin
     v_new.org_id, v_new.path);
   perform private.need_to_fire(v_new);
   perform private.need_target(v_new.org_id, v_new.path);
-  if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
+  perform private.fail('RY422', 'A schedule destroys one module, not a group.', 'Name the module.')
+  where v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
-    and m.deleted_at is null) then
-    perform private.fail('RY422', 'A schedule destroys one module, not a group.', 'Name the module.');
-  end if;
+    and m.deleted_at is null);
   perform private.check_zone(v_new.zone);
   v_new.next_at := private.next_time(private.parse_cron(v_new.cron), v_new.zone, now());
   perform private.fail('RY422', format('"%s" never comes.', left(v_new.cron, 100)), 'That month has no such day.')
   where v_new.next_at is null;
-  perform private.fail('RY422', 'A schedule is on or off, with a reason of at most 500 characters.')
-  where v_new.is_on is null or length(v_new.reason) > 500;
+  perform private.fail('RY422', 'A schedule is on or off.', 'Send is_on as true or false.') where v_new.is_on is null;
   return v_new;
 exception
   when invalid_text_representation or datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
@@ -288,8 +284,8 @@ begin
   insert into public.schedules (org_id, path, type, cron, zone, is_on, reason, next_at, created_by, created_by_label)
   values (p_org, v_new.path, v_new.type, v_new.cron, v_new.zone, v_new.is_on, v_new.reason, v_new.next_at,
     private.caller_id(), private.caller_label(p_org)) returning * into v_new;
-  perform private.audit(p_org, 'schedule.created', 'schedule', v_new.id::pg_catalog.text, v_new.type || ' '
-    || v_new.path, jsonb_build_object('cron', v_new.cron, 'zone', v_new.zone));
+  perform private.audited(to_jsonb(v_new), 'schedule.created', v_new.type || ' ' || v_new.path,
+    jsonb_build_object('cron', v_new.cron, 'zone', v_new.zone));
   return private.schedule_json(v_new);
 end;
 $$;
@@ -323,8 +319,8 @@ begin
     reason = case when v_new.is_on then null else v_new.reason end, next_at = v_new.next_at,
     created_by = private.caller_id(), created_by_label = private.caller_label(v_old.org_id)
   where id = p_schedule returning * into v_new;
-  perform private.audit(v_old.org_id, 'schedule.updated', 'schedule', p_schedule::pg_catalog.text, v_new.type || ' '
-    || v_new.path, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  perform private.audited(to_jsonb(v_new), 'schedule.updated', v_new.type || ' ' || v_new.path,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
   return private.schedule_json(v_new);
 end;
 $$;
@@ -337,9 +333,7 @@ declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
 begin
   delete from public.schedules where id = p_schedule;
-  perform private.audit(v_schedule.org_id, 'schedule.removed', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
-    || ' ' || v_schedule.path);
-  return to_jsonb(v_schedule);
+  return private.audited(to_jsonb(v_schedule), 'schedule.removed', v_schedule.type || ' ' || v_schedule.path);
 end;
 $$;
 comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
@@ -402,8 +396,7 @@ begin
   perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
     'Look at its last run.') where v_set.id is null;
   perform private.place_members(v_set, 2000, true, v_set.id);
-  perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
-    || ' ' || v_schedule.path);
+  perform private.audited(to_jsonb(v_schedule), 'schedule.run', v_schedule.type || ' ' || v_schedule.path);
   return private.set_json(v_set);
 end;
 $$;
@@ -433,8 +426,8 @@ begin
   v_reason := left(format('Paused: %s has no %s at %s any more. A member who has it turns it on again.',
     p_schedule.created_by_label, v_lost, coalesce(nullif(p_schedule.path, ''), 'the top')), 500);
   update public.schedules set is_on = false, reason = v_reason where id = p_schedule.id;
-  perform private.audit(p_schedule.org_id, 'schedule.paused', 'schedule', p_schedule.id::pg_catalog.text,
-    p_schedule.type || ' ' || p_schedule.path, jsonb_build_object('reason', v_reason));
+  perform private.audited(to_jsonb(p_schedule), 'schedule.paused', p_schedule.type || ' ' || p_schedule.path,
+    jsonb_build_object('reason', v_reason));
   return false;
 end;
 $$;

@@ -95,7 +95,7 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.record_worker_event(p_worker, 'token_rotated',
     'Rotated by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
+  perform private.audited(to_jsonb(v_worker), 'worker.token_rotated', v_worker.name,
     jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
   return private.token_json(v_token);
 end;
@@ -120,7 +120,7 @@ begin
   perform private.wake_worker(v_worker.id);
   perform private.record_worker_event(v_worker.id, 'token_revoked',
     'Revoked by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+  perform private.audited(to_jsonb(v_worker), 'worker.token_revoked', v_worker.name,
     jsonb_build_object('hint', v_token.hint));
   return private.token_json(v_token);
 end;
@@ -143,8 +143,7 @@ comment on function private.list_worker_tokens is
   'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
 
 create function private.check_worker_credential(
-  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
-  null
+  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default null
 ) returns void language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
@@ -169,8 +168,7 @@ begin
 end;
 $$;
 comment on function private.check_worker_credential is
-  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
-  'only.';
+  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions only.';
 
 create function private.worker_token_hashes(p_worker uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$

@@ -31,8 +31,8 @@ begin
   perform private.add_members(v_set, v_modules);
   -- As many as fit well into the time of one request; the sweep places the rest.
   perform private.place_members(v_set, 2000, true, v_set.id);
-  perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
-    || coalesce(nullif(p_path, ''), 'all modules'), jsonb_build_object('modules', cardinality(v_modules)));
+  perform private.audited(to_jsonb(v_set), 'set.started', p_type || ' ' || coalesce(nullif(p_path, ''), 'all modules'),
+    jsonb_build_object('modules', cardinality(v_modules)));
   return private.set_json(v_set);
 end;
 $$;
@@ -54,7 +54,7 @@ begin
   where id = p_set returning * into v_set;
   perform private.cancel_waiting(v_set, 500);
   perform private.settle_set(p_set);
-  perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
+  perform private.audited(to_jsonb(v_set), 'set.cancelled', v_set.type || ' ' || v_set.path);
   return private.set_json(v_set);
 end;
 $$;
@@ -107,7 +107,7 @@ begin
   end if;
   update public.job_sets set finished_at = null, cancelled_at = null, cancelled_by_label = null where id = p_set
     returning * into v_set;
-  perform private.audit(v_set.org_id, 'set.retried', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path,
+  perform private.audited(to_jsonb(v_set), 'set.retried', v_set.type || ' ' || v_set.path,
     jsonb_build_object('jobs', v_retried + v_left_out));
   return private.set_json(v_set);
 end;
@@ -190,9 +190,8 @@ begin
   update private.set_members as m set plan_job_id = p.job_id
   from unnest(p_modules, p_jobs) as p (module_id, job_id) where m.set_id = v_set.id and m.module_id = p.module_id;
   perform private.place_members(v_set, 2000, true, v_set.id);
-  perform private.audit(v_set.org_id, 'set.started', 'set', v_set.id::pg_catalog.text, 'APPLY '
-    || coalesce(nullif(v_set.path, ''), 'all modules'), jsonb_build_object('modules', cardinality(p_modules), 'plans',
-      p_plans.id));
+  perform private.audited(to_jsonb(v_set), 'set.started', 'APPLY ' || coalesce(nullif(v_set.path, ''), 'all modules'),
+    jsonb_build_object('modules', cardinality(p_modules), 'plans', p_plans.id));
   return v_set;
 end;
 $$;

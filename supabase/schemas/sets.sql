@@ -206,10 +206,8 @@ end;
 $$;
 
 create function private.set_progress(p_set uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return private.set_json(private.my_set(p_set, 'job.read'));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.set_json(private.my_set(p_set, 'job.read'))
 $$;
 comment on function private.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
@@ -242,10 +240,9 @@ $$;
 create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
+  perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
+  where exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
     and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id)) then
-    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
-  end if;
+    and private.is_set_open(s.id));
 end;
 $$;

@@ -33,13 +33,12 @@ create function private.start_device_login(
 begin
   delete from private.device_logins where expires_at < now() - interval '1 hour';
   -- The ports on which Terraform and OpenTofu listen, on the browser's own machine.
-  if p_callback is not null and (coalesce(p_callback ->> 'redirect_uri', '')
+  perform private.fail('RY422', 'The login''s return address, challenge or state is not valid.',
+    'Use http://localhost:10000 to 10010/login, and a challenge by S256.')
+  where p_callback is not null and (coalesce(p_callback ->> 'redirect_uri', '')
       !~ '^http://localhost:100(0[0-9]|10)/login$'
     or coalesce(p_callback ->> 'challenge', '') !~ '^[A-Za-z0-9_-]{43}$'
-    or length(coalesce(p_callback ->> 'state', '')) > 500) then
-    perform private.fail('RY422', 'The login''s return address, challenge or state is not valid.',
-      'Use http://localhost:10000 to 10010/login, and a challenge by S256.');
-  end if;
+    or length(coalesce(p_callback ->> 'state', '')) > 500);
   insert into private.device_logins (device_hash, user_code, program, address, callback)
   values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200), p_callback);
   return jsonb_build_object('expires_in', 600);
@@ -160,9 +159,7 @@ language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.session_origins (session_id, provider)
   select s.id, p_provider from auth.sessions as s where s.id = p_session and p_provider <> '';
-  if not found then
-    perform private.fail('RY404', 'There is no such session.', 'Sign in again.');
-  end if;
+  perform private.fail('RY404', 'There is no such session.', 'Sign in again.') where not found;
 end;
 $$;
 comment on function private.note_session_origin is

@@ -422,12 +422,11 @@ declare
 begin
   return query select f.serial, f.lineage from private.state_fields(p_body) as f;
   v_state := p_body::pg_catalog.jsonb;
-  if jsonb_typeof(v_state) <> 'object' or p_engine = 'pulumi' and not v_state ? 'deployment'
+  perform private.fail('RY422', format('This is not a state of %s.', p_engine),
+    'Push what "state pull" or "pulumi stack export" printed.')
+  where jsonb_typeof(v_state) <> 'object' or p_engine = 'pulumi' and not v_state ? 'deployment'
     or p_engine <> 'pulumi' and not (v_state ?& array['serial', 'lineage']
-      and v_state ?| array['resources', 'encrypted_data']) then
-    perform private.fail('RY422', format('This is not a state of %s.', p_engine),
-      'Push what "state pull" or "pulumi stack export" printed.');
-  end if;
+      and v_state ?| array['resources', 'encrypted_data']);
   if p_engine = 'pulumi' or v_state ? 'encrypted_data' then return; end if;
   -- Engines read the versions 1 to 3, too, but write 4. In a body of another version they find no resources.
   perform private.fail('RY422', format('The state has the version %s; only version 4 is stored.', coalesce(left(
@@ -545,7 +544,7 @@ begin
   where p_module = p_reader;
   insert into public.output_grants (module_id, reader_id, org_id, created_by)
   values (p_module, p_reader, v_module.org_id, private.caller_id()) on conflict do nothing;
-  perform private.audit(v_module.org_id, 'module.outputs_granted', 'module', p_module::pg_catalog.text, v_module.path,
+  perform private.audited(to_jsonb(v_module), 'module.outputs_granted', v_module.path,
     jsonb_build_object('reader', v_reader.path));
   return jsonb_build_object('module', v_module.path, 'reader', v_reader.path);
 end;
@@ -561,7 +560,7 @@ declare
 begin
   delete from public.output_grants where module_id = p_module and reader_id = p_reader;
   perform private.fail('RY404', 'There is no such grant.', 'Look at the module''s grants again.') where not found;
-  perform private.audit(v_module.org_id, 'module.outputs_revoked', 'module', p_module::pg_catalog.text, v_module.path,
+  perform private.audited(to_jsonb(v_module), 'module.outputs_revoked', v_module.path,
     jsonb_build_object('reader', v_reader));
   return jsonb_build_object('module', v_module.path, 'reader', v_reader);
 end;
@@ -583,11 +582,10 @@ begin
     select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader
     union all
     select from public.module_bindings as b where b.producer_id = m.id and b.consumer_id = v_reader));
-  if v_module is null then
-    perform private.fail('RY403', format('This job may not read the outputs of "%s".', p_path),
-      format('An admin grants it: runyard modules grant %s --to %s.', p_path,
-        (select r.path from public.modules as r where r.id = v_reader)));
-  end if;
+  perform private.fail('RY403', format('This job may not read the outputs of "%s".', p_path),
+    format('An admin grants it: runyard modules grant %s --to %s.', p_path,
+      (select r.path from public.modules as r where r.id = v_reader)))
+  where v_module is null;
   select s.body::pg_catalog.jsonb into v_state from private.states as s where s.module_id = v_module;
   perform private.fail('RY422', format('The state of "%s" is encrypted by its engine.', p_path),
     'Only that module''s own jobs can read it.') where v_state ? 'encrypted_data';

@@ -287,8 +287,7 @@ begin
 end;
 $$;
 
--- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
--- them.
+-- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after them.
 create function private.forget_instances() returns integer language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
@@ -368,7 +367,7 @@ begin
       and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
-    perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
+    perform private.audited(to_jsonb(v_module), 'module.deleted', v_module.path,
       jsonb_build_object('reason', 'temporary'));
     v_count := v_count + 1;
   end loop;

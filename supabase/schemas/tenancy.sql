@@ -364,9 +364,8 @@ $$;
 -- Refuses a service account where somebody must answer for what is done, and a sign-in that lacks its second step.
 create function private.need_person() returns void language plpgsql stable set search_path = '' as $$
 begin
-  if private.is_account() then
-    perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.');
-  end if;
+  perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.')
+  where private.is_account();
   perform private.need_proved();
 end;
 $$;
@@ -532,4 +531,12 @@ begin
     private.caller_address(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
   );
 end;
+$$;
+
+-- Writes down what was done to a row, and answers with the row: the first word of the action is its kind.
+create function private.audited(p_row jsonb, p_action text, p_label text, p_detail jsonb default '{}') returns jsonb
+language sql set search_path = '' as $$
+  select private.audit((p_row ->> 'org_id')::pg_catalog.uuid, p_action, split_part(p_action, '.', 1), p_row ->> 'id',
+    p_label, p_detail);
+  select p_row
 $$;

@@ -29,8 +29,7 @@ $$;
 create function private.terminal_workspaces(
   p_slug text, p_path text default null, p_module text default null, p_search text default '',
   p_tags text[] default '{}', p_group text default null, p_page integer default 1
-) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+) returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_org public.organizations;
   v_found pg_catalog.uuid[];
@@ -106,9 +105,7 @@ declare
 begin
   select * into v_plan from public.provision_jobs
   where id = p_run and type = 'PLAN' and private.may_see(org_id, module_path);
-  if v_plan.id is null then
-    perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.');
-  end if;
+  perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.') where v_plan.id is null;
   perform private.need('job.read', v_plan.org_id, v_plan.module_path);
   return v_plan;
 end;
@@ -144,10 +141,8 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.terminal_run(p_run bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return private.run_row(private.my_run(p_run), true);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.run_row(private.my_run(p_run), true)
 $$;
 comment on function private.terminal_run is
   'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
@@ -210,10 +205,8 @@ language sql stable set search_path = '' as $$
   where m.id = p_plan.module_id
 $$;
 
-create function private.terminal_log(
-  p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer
-) returns text
-language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+create function private.terminal_log(p_run bigint, p_is_apply boolean, p_url text, p_offset bigint, p_limit integer)
+returns text language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
 declare
   v_job public.provision_jobs := private.my_run(p_run);
   -- Each organisation counts its own jobs: the address names it.

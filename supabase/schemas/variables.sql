@@ -121,22 +121,19 @@ $$;
 create function private.check_variable(p_variable public.variables) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
-    perform private.fail('RY422', 'A variable has a kind, a name and a value.',
-      'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
-  end if;
-  if p_variable.kind in ('env', 'file') and p_variable.is_hcl
+  perform private.fail('RY422', 'A variable has a kind, a name and a value.',
+    'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.')
+  where p_variable.kind is null or p_variable.name is null or p_variable.value is null;
+  perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
+    'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
+    'expression.')
+  where p_variable.kind in ('env', 'file') and p_variable.is_hcl
     or jsonb_typeof(p_variable.value) <> 'string'
-    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null) then
-    perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
-      'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
-      'expression.');
-  end if;
-  if p_variable.kind = 'env' and p_variable.name ~* private.forbidden_variables() then
-    perform private.fail('RY422', format('A job may not set "%s".', left(p_variable.name, 200)),
-      'It would change how the engine or the runner itself works. Choose another name, or set it where the runner is '
-      'started.');
-  end if;
+    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null);
+  perform private.fail('RY422', format('A job may not set "%s".', left(p_variable.name, 200)),
+    'It would change how the engine or the runner itself works. Choose another name, or set it where the runner is '
+    'started.')
+  where p_variable.kind = 'env' and p_variable.name ~* private.forbidden_variables();
   if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
     and k.org_id = p_variable.org_id and k.retired_at is null) then
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
@@ -144,22 +141,19 @@ begin
   end if;
   -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
   -- written.
-  if p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
+  perform private.fail('RY422',
+    format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
+    'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
+    'between single slashes, and no part "." or "..".')
+  where p_variable.is_reference and (length(p_variable.value #>> '{}') > 1000 or p_variable.value #>> '{}' !~ (
     replace('^(file://P|(vault|aws-sm):/P(#[^[:space:][:cntrl:]]+)?)$', 'P',
-      '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+'))) then
-    perform private.fail('RY422',
-      format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
-      'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
-      'between single slashes, and no part "." or "..".');
-  end if;
-  if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
-    perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
-      'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
-  end if;
-  if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
-    perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
-      'Choose another name for the file.');
-  end if;
+      '(/(?!\.\.?(/|#|$))[A-Za-z0-9_.:@+=,!-]+)+')));
+  perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
+    'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.')
+  where p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl);
+  perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
+    'Choose another name for the file.')
+  where p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)';
 end;
 $$;
 
@@ -288,11 +282,10 @@ exception when invalid_text_representation then
 end;
 $$;
 comment on function private.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that '
-  'the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
-  'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
-  'for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, key_id, '
+  'is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the runner '
+  'reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. Each row of the '
+  'answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 
 -- A variable that counts now and that the caller may see. The verb to ask for depends on it.
 create function private.my_variable(p_variable bigint) returns public.variables

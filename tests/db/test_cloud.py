@@ -112,7 +112,7 @@ def test_a_runner_without_rights_leaves_the_decisions_to_another(site: tuple[Wor
 
 
 ARNS = "The cloud resources are an object of names and ARNs, of at most 16 KiB."
-NO_FIELD = "A field of the target has the wrong type."
+NO_COUNT = '"desired_count" is not a whole number from 0 to 1000.'
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ NO_FIELD = "A field of the target has the wrong type."
         ({"cloud": {f"a{number}_arn": "x" * 100 for number in range(200)}}, ARNS),
         ({"cloud": [1]}, ARNS),
         ({"cloud": "x"}, ARNS),
-        ({"desired_count": "x"}, NO_FIELD),
-        ({"desired_count": -1}, NO_FIELD),
-        ({"is_draining": "perhaps"}, NO_FIELD),
+        ({"desired_count": "x"}, NO_COUNT),
+        ({"desired_count": -1}, NO_COUNT),
+        ({"is_draining": "perhaps"}, '"is_draining" is not true or false.'),
     ],
 )
 def test_invalid_reports_about_a_target_are_refused(

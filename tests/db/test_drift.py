@@ -148,7 +148,7 @@ def test_a_group_repairs_drift_only_where_its_author_may_apply(org: Organization
     ],
 )
 def test_rules_that_are_none_are_refused(org: Organization, rules: Any) -> None:
-    with refused("RY422", "A field of the module is not valid."):
+    with refused("RY422", "A time limit or a rule of drift is not valid."):
         org.module("net/vpc", drift_ignores=rules)
 
 

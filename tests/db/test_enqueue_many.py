@@ -231,9 +231,9 @@ def test_one_bad_module_prevents_all_jobs_of_the_call(world: World, org: Organiz
         (1001, "PLAN", {}, "One call takes 1 to 1,000 modules."),
         (1, "APPLY", {"plan_job_id": 1}, "A saved plan belongs to one module."),
         (1, "DEPLOY_WORKER", {}, "This type of job does not act on a module."),
-        (1, "PLAN", {"priority": 1001}, "An option of the job is out of range."),
-        (1, "PLAN", {"idempotency_key": ""}, "An option of the job is out of range."),
-        (1, "PLAN", {"max_attempts": "often"}, "An option of the job has the wrong type."),
+        (1, "PLAN", {"priority": 1001}, '"priority" is not a whole number from 0 to 1000.'),
+        (1, "PLAN", {"idempotency_key": ""}, '"idempotency_key" is not a text of 1 to 200 characters.'),
+        (1, "PLAN", {"max_attempts": "often"}, '"max_attempts" is not a whole number from 1 to 20.'),
         (1, "PLAN", {"inspects": 1}, "Unknown option: inspects."),
     ],
 )

@@ -378,7 +378,7 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     ),
     "a field out of range": (
         "RY422",
-        "modules[1] net/new: A field of the module is not valid.",
+        'modules[1] net/new: "approvals_required" is not a whole number from 0 to 10.',
         {"version": 1, "modules": [{"path": "new/first"}, {"path": "net/new", "approvals_required": 11}]},
     ),
     "a module without a group": (

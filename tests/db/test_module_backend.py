@@ -67,7 +67,7 @@ def test_a_state_comes_in_by_a_whole_plan_and_only_once(org: Organization) -> No
             org.enqueue("a/b", bring_state=True, **wrong)
     with refused("RY422", "A state is brought in by a plan of the whole module"):
         org.enqueue("a/b", "APPLY", bring_state=True)
-    with refused("RY422", "An option of the job has the wrong type."):
+    with refused("RY422", '"bring_state" is not true or false.'):
         org.enqueue("a/b", bring_state="yes")
     org.enqueue("a/b", bring_state=True)
     push(org, "a/b", body(1))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.db.world import Organization, World, refused
@@ -62,6 +63,22 @@ def test_invalid_fields_of_a_module_are_refused(org: Organization, spec: dict[st
     module = org.module("platform/other")
     with refused("RY422"):
         org.owner.call("update_module", p_module=module, p_spec=spec)
+
+
+def test_tables_have_the_bounds_of_their_options(world: World, org: Organization) -> None:
+    rows = {"module": ("public.modules", org.module("platform/vpc")), "runner": ("public.workers", org.worker("r1"))}
+    bounds = world.owner.rows(
+        "select object, option, type, least, most from private.options where most is not null and object = any (%s)",
+        list(rows),
+    )
+    assert len(bounds) == 6
+    for what, option, kind, least, most in bounds:
+        table, key = rows[what]
+        # No text is shorter than none.
+        for wrong in [each for each in (least - 1, most + 1) if kind == "integer" or each >= 0]:
+            value = "x" * wrong if kind == "text" else wrong
+            with pytest.raises(psycopg.errors.CheckViolation):
+                world.owner.connection.execute(f"update {table} set {option} = %s where id = %s", [value, key])
 
 
 @pytest.mark.parametrize("path", ["Platform/x", "a//b", "/a/b", "a b/c", "a/../b"])

@@ -123,20 +123,25 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "an assignment as a setting": ("RY422", "Unknown option: assignments.", worker_options(assignments=[""])),
     "a date that is none": (
         "RY422",
-        "A setting of the runner has the wrong type.",
+        "That is not a time at which a token can end.",
         lambda org: org.worker("r1", token_expires_at="x"),
     ),
     "a label with a space": (
         "RY422",
-        'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.',
+        '"labels" is not a list of at most 32 labels like "gpu" or "gpu=true", of 1,000 characters in all.',
         worker_options(labels=["a b"]),
     ),
     "labels without end": (
         "RY422",
-        'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.',
+        '"labels" is not a list of at most 32 labels like "gpu" or "gpu=true", of 1,000 characters in all.',
         worker_options(labels=[f"label{number:02}=" + "x" * 60 for number in range(20)]),
     ),
-    "less than no tasks": ("RY422", "A limit for scaling is out of range.", worker_options(scaling={"min": -1})),
+    "less than no tasks": ("RY422", '"min" is not a whole number from 0 to 1000.', worker_options(scaling={"min": -1})),
+    "more tasks than the most": (
+        "RY422",
+        "The least number of tasks is above the most, or a limit is null.",
+        worker_options(scaling={"min": 3, "max": 2}),
+    ),
     "too long a reason to drain": (
         "RY422",
         TOO_LONG,
@@ -161,7 +166,11 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "There is no such group.",
         lambda org: org.owner.call("delete_group", p_group=NOBODY),
     ),
-    "a module for eleven": ("RY422", "A field of the module is not valid.", module(approvals_required=11)),
+    "a module for eleven": (
+        "RY422",
+        '"approvals_required" is not a whole number from 0 to 10.',
+        module(approvals_required=11),
+    ),
     "a module that knows not whether to apply": (
         "RY422",
         "A field of the module is out of range.",
@@ -179,6 +188,12 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "The address contains a password.",
         module(source_kind="git", source={"url": "https://a:b@example.org"}),
     ),
+    "a source of a megabyte": (
+        "RY422",
+        "Source and extra files have at most 1 MiB together.",
+        module(source={"files": {"main.tf": "x" * 1048577}}),
+    ),
+    "a limit of no second": ("RY422", "A time limit or a rule of drift is not valid.", module(time_limits={"plan": 0})),
     "a file elsewhere": (
         "RY422",
         'An extra file needs a relative path without ".." and a content.',
@@ -195,7 +210,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
             p_comment="x" * 2001,
         ),
     ),
-    "too urgent": ("RY422", "An option of the job is out of range.", job(priority=-1)),
+    "too urgent": ("RY422", '"priority" is not a whole number from 0 to 1000.', job(priority=-1)),
     "too long a reason": ("RY422", TOO_LONG, job(reason="r" * 1001)),
     "too long a reason to stop": (
         "RY422",
@@ -207,7 +222,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         TOO_LONG,
         lambda org: org.owner.call("retry_job", p_job=org.enqueue("a/b"), p_reason="r" * 1001),
     ),
-    "urgent in words": ("RY422", "An option of the job has the wrong type.", job(priority="very")),
+    "urgent in words": ("RY422", '"priority" is not a whole number from 0 to 1000.', job(priority="very")),
     "a plan of nothing": (
         "RY422",
         "This job acts on no module, so there is nothing to plan.",
@@ -273,10 +288,10 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "That person is not a member.",
         owner("set_member_role", p_user=NOBODY, p_role="admin"),
     ),
-    "a runner of no size": (
+    "a runner that is to have no name": (
         "RY422",
         "A setting of the runner is not valid.",
-        lambda org: org.owner.call("update_worker", p_worker=org.worker("r1"), p_options={"capacity": 0}),
+        lambda org: org.owner.call("update_worker", p_worker=org.worker("r1"), p_options={"name": "?"}),
     ),
     "an endless overlap": (
         "RY422",

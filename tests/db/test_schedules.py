@@ -400,9 +400,10 @@ def test_invalid_schedules_are_refused(org: Organization) -> None:
         ({"zone": "x"}, "RY422", 'There is no time zone "x".'),
         ({"type": "DESTROY"}, "RY422", "A schedule destroys one module, not a group."),
         ({"colour": "red"}, "RY422", "Unknown option: colour."),
-        ({"is_on": "x"}, "RY422", "A field of the schedule has the wrong type."),
-        ({"is_on": None}, "RY422", "A schedule is on or off, with a reason of at most 500 characters."),
-        ({"is_on": False, "reason": "x" * 501}, "RY422", "A schedule is on or off, with a reason of at most 500"),
+        ({"is_on": "x"}, "RY422", '"is_on" is not true or false.'),
+        ({"type": "x"}, "RY422", "A field of the schedule has the wrong type."),
+        ({"is_on": None}, "RY422", "A schedule is on or off."),
+        ({"is_on": False, "reason": "x" * 501}, "RY422", '"reason" is not a text of 0 to 500 characters.'),
     ]:
         with refused(code, words):
             schedule(org, **{"path": "a", **spec})

@@ -295,7 +295,7 @@ def test_invalid_sets_are_refused(org: Organization) -> None:
         ("PLAN", "nowhere", {}, "RY404", 'There is no module or group "nowhere".'),
         ("PLAN", "empty", {}, "RY409", "There is no module below this group."),
         ("PLAN", "pay", {"plan_job_id": 1}, "RY422", "Unknown option"),
-        ("PLAN", "pay", {"priority": 5000}, "RY422", "out of range"),
+        ("PLAN", "pay", {"priority": 5000}, "RY422", '"priority" is not a whole number from 0 to 1000.'),
     ]:
         with refused(code, words):
             start(org, job_type, path, **options)

@@ -248,7 +248,7 @@ def test_nothing_waits_for_a_runner_that_was_removed(world: World, org: Organiza
     "scaling",
     [
         *({"min": "x"}, {"max": 0}, {"max": 1.5}, {"min": 3, "max": 2}, {"idle_seconds": -1}, {"jobs_per_task": 1e30}),
-        *({"idle_seconds": 300.0}, {"idle_seconds": 86401}, 7),
+        *({"idle_seconds": 300.0}, {"idle_seconds": 86401}, {"max": None}, 7),
     ],
 )
 def test_limits_for_scaling_that_nobody_could_follow_are_refused(org: Organization, scaling: Any) -> None:

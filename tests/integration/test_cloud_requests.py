@@ -175,7 +175,7 @@ def test_a_request_that_is_not_understood_is_refused_by_name(api: Api, module: s
         ({"refresh": False}, "refresh"),
         ({"allow-config-generation": True}, "allow-config-generation"),
         ({"variables": [{"key": "who", "value": "${file("}]}, "literal"),
-        ({"target-addrs": "one"}, "wrong type"),
+        ({"target-addrs": "one"}, "a list of texts"),
     ):
         answer = api.made("runs", attributes, workspace=("workspaces", ws(module)))
         assert word in refusal(422, answer), attributes

@@ -250,7 +250,7 @@ def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> No
     assert (changed["inputs"], changed["auto_apply"]) == ({"who": "all"}, False)
     (folder / "apps" / "second.toml").write_text(file.read_text().replace("apps/site", "apps/second"))
     assert terminal.json("modules", "import", str(folder), "--yes") == [{"path": "apps/second", "action": "created"}]
-    assert terminal.run("modules", "import", str(folder), "--yes").stdout.startswith("Nothing to do")
+    assert terminal.run("modules", "import", str(folder), "--yes").stdout.startswith("Already up to date")
     assert terminal.run("modules", "delete", "apps/second", "--yes").returncode == 0
 
 

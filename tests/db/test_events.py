@@ -41,7 +41,9 @@ def test_both_kinds_are_in_one_list_newest_first(org: Organization, busy: Runner
         "pay/ledger",
         "build-host-7",
     )
-    assert [row["reason"] for row in page["rows"] if row["event"] == "phase"] == ["PLAN"]
+    assert ("job", "phase") not in said(page), "a job's phases are for those who ask for them"
+    asked = events(org, p_filters={"event": ["phase"]})
+    assert [row["reason"] for row in asked["rows"]] == ["PLAN"]
     assert page["has_more"] is False
     assert "theirs" not in str(page)
 

@@ -11,6 +11,7 @@ import pytest
 
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES
+from tests.integration.test_cloud_requests import colleague
 from tests.integration.worker_bench import Bench, Refused
 from tests.support.cloud_terminal import HOST, CloudTerminal, personal_token
 from tests.support.stack import RunningStack
@@ -145,7 +146,7 @@ def test_a_group_is_a_tag_and_a_terminal_selects_among_its_workspaces(terminal: 
     assert "shops.south" not in terminal.run("workspace", "list")
 
 
-def test_an_apply_waits_for_approval_and_says_so(terminal: CloudTerminal, served: Bench) -> None:
+def test_an_apply_waits_for_approval_and_says_so(terminal: CloudTerminal, served: Bench, tmp_path: Path) -> None:
     named(terminal, served, "terminal.guarded")
     module = module_named(served, "terminal/guarded")["id"]
     served.rpc("update_module", p_module=module, p_spec={"approvals_required": 1})
@@ -156,11 +157,8 @@ def test_an_apply_waits_for_approval_and_says_so(terminal: CloudTerminal, served
     apply.says("Needs 1 more approval: open http")
     [job] = served.rows("provision_jobs", module_id=module, type="APPLY")
     assert job["status"] == "AWAITING_APPROVAL"
-    with served.database() as database:
-        # Another member's decision; the only member here would need an override.
-        database.execute("update public.organizations set can_approve_own_jobs = true where id = %s", (served.org,))
-        database.commit()
-    served.rpc("approve_job", p_job=job["id"], p_decision="approve")
+    with colleague(served, tmp_path, "operator") as operator:
+        operator.rpc("approve_job", p_job=job["id"], p_decision="approve")
     assert apply.ends() == 0, apply.output
     assert "Approved by" in apply.output
     assert "2 added" in apply.output

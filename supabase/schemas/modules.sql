@@ -301,8 +301,8 @@ begin
   -- Each of its jobs carries a copy.
   perform private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
   where octet_length(p_module.source::pg_catalog.text) + octet_length(p_module.extra_files::pg_catalog.text) > 1048576;
-  perform private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan and '
-    'apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
+  perform private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan '
+    'and apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
     '2030-01-31); at most 100.')
   where not private.is_time_limits(p_module.time_limits) or not private.is_drift_rules(p_module.drift_ignores);
   perform private.check_backend(p_module);

@@ -72,7 +72,7 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     page.wait_for_url(FLEET)
     expect(page.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
     assert open_before.request.get("/api/audit.csv").status == 401, "the other sessions have ended"
-    with suppress(PlaywrightError):  # the page may be on its way there automatically, and then it cannot be loaded again
+    with suppress(PlaywrightError):  # it may be on its way there already
         open_before.reload()
     open_before.wait_for_url(re.compile("/login"))
 

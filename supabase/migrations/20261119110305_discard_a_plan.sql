@@ -140,8 +140,9 @@ CREATE OR REPLACE FUNCTION private.discarded_at(p_plan bigint)
  STABLE
  SET search_path TO ''
 AS $function$
-  select min(e.at) from public.job_events as e where e.event = 'rejected' and (e.job_id = p_plan
-    or e.job_id in (select j.id from public.provision_jobs as j where j.plan_job_id = p_plan))
+  select min(e.at) from (
+    select p_plan as id union all select j.id from public.provision_jobs as j where j.plan_job_id = p_plan
+  ) as r join public.job_events as e on e.job_id = r.id and e.event = 'rejected'
 $function$;
 
 CREATE OR REPLACE FUNCTION private.is_discardable(p_job public.provision_jobs)

@@ -194,8 +194,9 @@ $$;
 -- When somebody rejected a plan, or an apply of it; null where nobody has.
 create function private.discarded_at(p_plan bigint) returns timestamptz
 language sql stable set search_path = '' as $$
-  select min(e.at) from public.job_events as e where e.event = 'rejected' and (e.job_id = p_plan
-    or e.job_id in (select j.id from public.provision_jobs as j where j.plan_job_id = p_plan))
+  select min(e.at) from (
+    select p_plan as id union all select j.id from public.provision_jobs as j where j.plan_job_id = p_plan
+  ) as r join public.job_events as e on e.job_id = r.id and e.event = 'rejected'
 $$;
 
 -- Refuses a plan that was discarded, and one that an apply has already.

@@ -307,3 +307,15 @@ def test_the_page_of_an_apply_reads_nothing_of_its_modules_history(long_history:
     call = f"select public.job_page(%(org)s, {number})"
     read = rows_read(long_history.owner.connection, call, {"org": long_history.id})
     assert 0 < read["provision_jobs"] <= FEW, read
+
+
+def test_when_a_plan_was_discarded_is_read_from_its_own_events(long_history: Organization) -> None:
+    owner = long_history.world.owner
+    owner.connection.execute(
+        "insert into public.job_events (org_id, job_id, event, actor_kind, actor_label)"
+        " select org_id, id, 'rejected', 'system', 'system' from public.provision_jobs"
+    )
+    owner.connection.execute("analyze")
+    plan = owner.one("select min(id) from public.provision_jobs")
+    read = rows_read(owner.connection, f"select private.discarded_at({plan})", {})
+    assert 0 < read["job_events"] <= FEW, read

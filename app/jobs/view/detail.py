@@ -285,9 +285,10 @@ def _module(job: Row) -> Row:
 EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
 
 _OF_PHASE = frozenset({"claimed", "started", "succeeded", "failed", "cancelled"})
-_SAYS_WHO = frozenset(
-    ("enqueued", "approval", "approved", "confirmed", "rejected", "cancel_requested", "retried", "retried_as")
-) | {"marked_failed", "resolved", "lock_released"}
+_SAYS_WHO = frozenset((
+    "enqueued", "approval", "approved", "confirmed", "rejected", "cancel_requested", "retried", "retried_as",
+    "marked_failed", "resolved", "lock_released",
+))  # fmt: skip
 
 
 def build_events(events: Iterable[Row], *jobs: Row) -> list[EventView]:

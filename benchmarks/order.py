@@ -28,7 +28,7 @@ SEED = """insert into public.modules (org_id, group_id, group_path, name, path)
 WAITS = """select extract(epoch from j.queued_at - max(b.finished_at))
   from public.job_sets as s join private.set_members as m on m.set_id = s.id
   join public.provision_jobs as j on j.id = m.job_id
-  join private.set_edges as e on e.set_id = s.id and e.after_id = m.module_id
+  cross join unnest(m.waits_for) as e (before_id)
   join private.set_members as o on o.set_id = s.id and o.module_id = e.before_id
   join public.provision_jobs as b on b.id = o.job_id where s.id = %s group by j.id, j.queued_at"""
 GRAPH = ("/dashboard/modules/graph?path=large", f"document.querySelectorAll('.ry-gn').length === {MODULES}")

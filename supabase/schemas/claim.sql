@@ -89,7 +89,7 @@ begin
       select w.lane_id, w.distance, ready.ready_seq from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
       cross join lateral (
-        select q.ready_seq from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY'
+        select q.ready_seq from private.live_jobs as q where q.lane_id = w.lane_id
         order by q.ready_seq limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
@@ -114,7 +114,7 @@ language plpgsql set search_path = '' as $$
 begin
   return array(
     select q.job_id from private.live_jobs as q
-    where q.stage = 'READY' and q.lane_id = p_lane order by q.ready_seq limit p_count for update skip locked);
+    where q.lane_id = p_lane order by q.ready_seq limit p_count for update skip locked);
 end;
 $$;
 
@@ -135,7 +135,7 @@ begin
       select l.lane_id from unnest(p_lanes) as l (lane_id)
       cross join lateral (
         select q.priority, q.ready_seq from private.live_jobs as q
-        where q.stage = 'READY' and q.lane_id = l.lane_id order by q.ready_seq limit p_count
+        where q.lane_id = l.lane_id order by q.ready_seq limit p_count
       ) as c
       order by c.priority, c.ready_seq limit p_count
     ) as c group by c.lane_id

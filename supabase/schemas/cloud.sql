@@ -301,7 +301,7 @@ create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql
         ) then ready.jobs end), 0)
         from private.lane_workers as lw
         cross join lateral (
-          select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
+          select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id
         ) as ready
         where lw.worker_id = w.id
           -- Nobody could take them: a task would be started, and paid for, to wait.

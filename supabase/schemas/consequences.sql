@@ -51,7 +51,8 @@ begin
   if not private.try_lock_set(p_set.id) then return 0; end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
-    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    select j.* from private.set_members as m
+    cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j
     where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
@@ -310,7 +311,7 @@ declare
 begin
   select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
-    and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+    and m.awaited_by <> '{}';
   if v_set.id is null then return; end if;
   perform private.lock_set(v_set.id);
   for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop

@@ -223,7 +223,7 @@ $$;
 create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
 language sql stable set search_path = '' as $$
   select count(*) from (
-    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id
     where l.org_id = p_lane.org_id and l.scope = p_lane.scope and l.labels = p_lane.labels
       and l.priority <= p_lane.priority
       and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version,
@@ -302,7 +302,7 @@ declare
 begin
   return (
     with waiting as materialized (
-      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
+      select m.waits_for, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
       from private.set_members as m join public.modules as o on o.id = m.module_id
       where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
     )
@@ -310,10 +310,12 @@ begin
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
           select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
             j.status) order by b.path), '[]')
-          from private.set_edges as e join public.modules as b on b.id = e.before_id
-          left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
-          left join public.provision_jobs as j on j.id = t.job_id
-          where e.set_id = v_set.id and e.after_id = w.module_id and j.status is distinct from 'SUCCEEDED'))
+          from unnest(w.waits_for) as e (id)
+          cross join lateral (select b.path from public.modules as b where b.id = e.id offset 0) as b
+          left join lateral (select t.job_id from private.set_members as t
+            where t.set_id = v_set.id and t.module_id = e.id offset 0) as t on true
+          left join lateral (select * from public.provision_jobs as j where j.id = t.job_id offset 0) as j on true
+          where j.status is distinct from 'SUCCEEDED'))
           order by w.path)
         from waiting as w where w.left_out is null), '[]'),
       'left_out', coalesce((

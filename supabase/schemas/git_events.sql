@@ -283,7 +283,8 @@ begin
   update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
     and finished_at is null and cancelled_at is null;
   for v_job in
-    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    select j.* from private.set_members as m
+    cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j
     where m.set_id in (p_group.set_id, p_group.apply_set_id) and (j.type = 'PLAN'
       or j.status in ('QUEUED', 'AWAITING_APPROVAL')) and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED',
       'PROCESSING')

@@ -116,8 +116,8 @@ language sql stable set search_path = '' as $$
       and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = p_key
     order by m.module_id, s.created_at desc, s.id) as m
   join public.modules as o on o.id = m.module_id
-  left join public.provision_jobs as j on j.id = m.job_id
-  left join lateral (select * from public.provision_jobs as a where a.plan_job_id = j.id order by a.id desc limit 1)
+  left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
+  left join lateral (select * from public.provision_jobs as a where a.plan_job_id = j.id order by -a.id limit 1)
     as a on true
   cross join lateral private.report_words(a.id is not null, coalesce(a.status, j.status),
     j.plan_summary -> 'has_changes' = 'true') as w

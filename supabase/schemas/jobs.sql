@@ -277,9 +277,10 @@ create table private.live_jobs (
   autovacuum_vacuum_cost_delay = 0);
 
 -- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run
--- are in it. Its pages are kept short: a look at one job reads the entries of a whole page.
+-- have a lane; of those in a stage, a planner with statistics of an empty queue reads all in the index below. Its pages
+-- are kept short: a look at one job reads the entries of a whole page.
 create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with (fillfactor = 30)
-  where stage = 'READY';
+  where lane_id is not null;
 
 -- One job per state at a time: at most one that is next, running or held.
 create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';

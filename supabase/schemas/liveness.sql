@@ -298,7 +298,7 @@ begin
   return exists (
     select from private.lane_workers as lw
     cross join lateral (
-      select from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY' limit 1
+      select from private.live_jobs as q where q.lane_id = lw.lane_id limit 1
     ) as ready
     where lw.worker_id = p_worker);
 end;

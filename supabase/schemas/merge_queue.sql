@@ -134,7 +134,7 @@ create function private.group_problem(p_group private.merge_groups) returns text
 language sql stable set search_path = '' as $$
   select format('%s: %s', o.path, w.words)
   from private.set_members as m join public.modules as o on o.id = m.module_id
-  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
   left join lateral private.reviewed_plan(j) as r on true
   cross join lateral (select case when j.id is null then coalesce(m.left_out, 'it was not planned.')
     when j.status <> 'SUCCEEDED' then format('plan %s %s.', j.number, case when j.status = 'CANCELLED'
@@ -191,9 +191,7 @@ declare
   v_problem pg_catalog.text;
 begin
   if p_group.status = 'APPLYING' then perform private.approve_group(p_group); end if;
-  if exists (select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
-    where m.set_id = v_set and (j.id is null and m.left_out is null
-      or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING'))) then
+  if private.is_set_open(v_set) then
     return;
   end if;
   if p_group.status = 'PLANNING' then
@@ -207,7 +205,7 @@ begin
     v_problem := (select format('%s: %s', o.path, coalesce(format('apply %s %s.', j.number, case j.status
         when 'CANCELLED' then 'was cancelled' when 'FAILED' then 'failed' else 'needs attention' end), m.left_out))
       from private.set_members as m join public.modules as o on o.id = m.module_id
-      left join public.provision_jobs as j on j.id = m.job_id
+      left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
       where m.set_id = v_set and j.status is distinct from 'SUCCEEDED' order by o.path limit 1);
   end if;
   perform private.move_group(p_group, case when v_problem is null then 'PASSED' else 'FAILED' end, v_problem);

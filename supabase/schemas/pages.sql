@@ -63,8 +63,8 @@ declare
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
   v_changed bigint[] := array(
-    select p.id from private.set_members as m join public.provision_jobs as p on p.id = m.job_id
-    where m.set_id = p_set and p.plan_summary -> 'has_changes' = 'true');
+    select m.job_id from private.set_members as m where m.set_id = p_set
+      and (select p.plan_summary -> 'has_changes' from public.provision_jobs as p where p.id = m.job_id) = 'true');
 begin
   return query select j.id, j.status from public.provision_jobs as j
   where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
@@ -119,15 +119,16 @@ begin
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
-      select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
+      select j.id from (
+        select s as status, case when p_sort = 'active' then private.job_rank(s) end as place
+        from unnest(v_statuses) as s offset 0) as s cross join unnest(v_listed) as t (type)
       cross join lateral (
-        select k.id, k.status from public.provision_jobs as k
+        select k.id from public.provision_jobs as k
         where k.org_id = p_org and k.status = s.status and k.type = t.type and -k.id > -v_before and not k.is_followed
           and k.id <> all (v_hidden)
         order by -k.id limit p_offset + p_limit
       ) as j
-      order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
-        limit p_limit offset p_offset);
+      order by s.place, j.id desc limit p_limit offset p_offset);
   else
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
@@ -138,11 +139,10 @@ begin
       group by a.status) as c), array(
         -- A status is ranked once, not with each of its jobs: a search may find a hundred thousand.
         select a.id from about as a
-        join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
-          on r.status = a.status
+        join (select r.status, case when p_sort = 'active' then private.job_rank(r.status) end as place
+          from unnest(v_statuses) as r (status) offset 0) as r on r.status = a.status
         where a.id < v_before and a.id <> all (v_hidden)
-        order by case when p_sort = 'active' then r.place end, a.id desc
-          limit p_limit offset p_offset),
+        order by r.place, a.id desc limit p_limit offset p_offset),
       array(select a.id from about as a where a.status = 'AWAITING_APPROVAL')
     into v_counts, v_shown, v_found;
   end if;
@@ -421,7 +421,7 @@ begin
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
     cross join lateral (
-      select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY'
+      select q.job_id from private.live_jobs as q where q.lane_id = l.id
       order by q.ready_seq limit 1
     ) as head
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'

@@ -56,7 +56,7 @@ from private.lanes as l
 -- One entry of the index for each lane, which the order asks for. As "exists", or without it, an empty lane may be
 -- planned as a look at every ready job of the others.
 cross join lateral (
-  select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY' order by q.ready_seq limit 1
+  select q.job_id from private.live_jobs as q where q.lane_id = l.id order by q.ready_seq limit 1
 ) as ready;
 comment on view private.ready_lanes is 'Lanes that have a job which may be taken.';
 comment on column private.ready_lanes.scope is 'The lane''s path.';
@@ -347,7 +347,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_jobs integer := least(100, coalesce(p_jobs, (
     select count(*) from (
-      select from private.live_jobs as q where q.lane_id = p_lane and q.stage = 'READY' limit 20) as q)));
+      select from private.live_jobs as q where q.lane_id = p_lane limit 20) as q)));
   v_lane private.lanes;
   v_nearest smallint;
   v_idle pg_catalog.record;
@@ -402,14 +402,14 @@ language sql stable set search_path = '' as $$
     select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path)
       else l.scope end as scope
     from lane as l
-    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join private.live_jobs as q on q.lane_id = l.id
     join public.provision_jobs as j on j.id = q.job_id
     where l.is_of_another_kind or l.is_abandoned
     union all
     select q.job_id, a.path from lane as l
     join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope)
       and starts_with(a.path, l.scope)
-    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join private.live_jobs as q on q.lane_id = l.id
     join public.provision_jobs as j on j.id = q.job_id
       and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
     union all

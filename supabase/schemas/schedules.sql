@@ -364,11 +364,11 @@ declare
 begin
   v_modules := array(
     select b from private.modules_below(p_schedule.org_id, p_schedule.path) as b where not exists (
-      select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
-      join public.job_sets as s on s.id = m.set_id
+      select from public.job_sets as s cross join lateral (
+        select * from private.set_members as m where m.set_id = s.id and m.module_id = b offset 0) as m
       where s.schedule_id = p_schedule.id and (s.finished_at is null or s.id = p_schedule.last_set_id)
-        and m.module_id = b and m.left_out is null
-        and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
+        and m.left_out is null and coalesce((select j.status from public.provision_jobs as j where j.id = m.job_id)
+          not in ('SUCCEEDED', 'FAILED', 'CANCELLED'), true) offset 0));
   if v_modules <> '{}' then
     insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,

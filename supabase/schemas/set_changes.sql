@@ -63,7 +63,8 @@ comment on function private.cancel_set is 'Cancels what waits of a set; what run
 -- The failed jobs of a set that may be retried, as many as one call accepts.
 create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
 language sql stable set search_path = '' as $$
-  select j.id, j.module_id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+  select j.id, j.module_id from private.set_members as m
+  cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j
   join public.modules as o on o.id = j.module_id and o.deleted_at is null
   where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
 $$;
@@ -130,10 +131,10 @@ create function private.review_rows(p_set public.job_sets) returns table (
   apply_status public.job_status, decision text)
 language sql stable set search_path = '' as $$
   with recursive place (id, step) as (
-    select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id
+    select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id and m.waits_for = '{}'
     union
-    select e.after_id, p.step + 1 from place as p join private.set_edges as e on e.set_id = p_set.id
-      and e.before_id = p.id
+    select unnest(m.awaited_by), p.step + 1 from place as p cross join lateral (
+      select * from private.set_members as m where m.set_id = p_set.id and m.module_id = p.id offset 0) as m
   ), step as materialized (
     select p.id, max(p.step) as step from place as p group by p.id
   )
@@ -147,10 +148,10 @@ language sql stable set search_path = '' as $$
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
   from private.set_members as m
   join step as s on s.id = m.module_id
-  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
   left join public.modules as o on o.id = m.module_id
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
-    order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+    order by -a.id limit 1) as a on p_set.type = 'PLAN'
   left join lateral (select private.plan_promotion_problem(j) as problem) as w
     on j.type = 'PLAN' and private.is_applied_next(j.payload, j.plan_summary)
   where m.set_id = p_set.id
@@ -254,7 +255,7 @@ begin
   if p_set.cancelled_at is not null then
     v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
-  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+  if p_set.is_ordered and private.try_lock_set(p_set.id) then
     perform private.settle_set(p_set.id);
   end if;
   if not private.is_set_open(p_set.id) then
@@ -281,7 +282,7 @@ begin
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
     where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
-      and exists (select from private.placeable_members as m where m.set_id = s.id)
+      and exists (select from private.placeable_members as m where m.set_id = s.id offset 0)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);

@@ -10,24 +10,25 @@
 
 -- ## order
 
--- Whether a set's modules depend on each other.
-create function private.is_ordered(p_set uuid) returns boolean language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.set_edges as e where e.set_id = p_set);
-end;
-$$;
-
 -- Adds modules to a new set, with the order between them.
 create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
-  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
-    from unnest(p_modules) as m;
-  insert into private.set_edges (set_id, after_id, before_id)
-  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
-    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
-  from public.module_dependencies as d
-  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+  with edge as materialized (
+    select case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end as after_id,
+      case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end as before_id
+    from public.module_dependencies as d
+    where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules)
+  ), member as (
+    select m.id, null::pg_catalog.uuid as before_id, null::pg_catalog.uuid as after_id from unnest(p_modules) as m (id)
+    union all select e.after_id, e.before_id, null from edge as e
+    union all select e.before_id, null, e.after_id from edge as e
+  )
+  insert into private.set_members (set_id, module_id, org_id, waits_for, awaited_by)
+  select p_set.id, m.id, p_set.org_id, array_remove(array_agg(m.before_id), null),
+    array_remove(array_agg(m.after_id), null) from member as m group by m.id;
+  update public.job_sets as s set is_ordered = true where s.id = p_set.id
+    and exists (select from private.set_members as m where m.set_id = p_set.id and m.waits_for <> '{}');
 end;
 $$;
 
@@ -43,34 +44,36 @@ $$;
 
 -- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
 -- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
-create function private.settle_set(p_set uuid) returns void language plpgsql set search_path = '' as $$
+create function private.settle_set(p_set uuid) returns void
+-- What is joined has as many rows as the set, of which statistics may know nothing. (No JIT: see the runners' roles.)
+language plpgsql set search_path = '' set enable_nestloop = off set jit = off as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
+    select m.module_id, m.awaited_by, format('Because of %s.', coalesce('#' || j.number,
+      (select o.path from public.modules as o where o.id = m.module_id))) as words
     from private.set_members as m
-    left join public.provision_jobs as j on j.id = m.job_id
-    left join public.modules as o on o.id = m.module_id
+    left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
-    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+  ), below (module_id, root, words) as (
+    select unnest(f.awaited_by), f.module_id, f.words from ended as f
     union
-    select e.after_id, b.root from below as b
-    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+    select unnest(m.awaited_by), b.root, b.words from below as b cross join lateral (
+      select * from private.set_members as m where m.set_id = p_set and m.module_id = b.module_id offset 0) as m
   ), wait as materialized (
     select * from private.waits_for_apply(p_set)
   ), later (module_id) as (
     select w.consumer_id from wait as w
     union
-    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+    select unnest(m.awaited_by) from later as l cross join lateral (
+      select * from private.set_members as m where m.set_id = p_set and m.module_id = l.module_id offset 0) as m
   ), cause as materialized (
     select distinct on (c.module_id) c.* from (
-      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      select b.module_id, 1 as rank, b.root, b.words from below as b
       union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
-      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
-      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as c
+      union all select unnest(m.awaited_by), 3, m.module_id, format('Waits for %s, which waits for an apply.',
+          (select o.path from public.modules as o where o.id = m.module_id))
+      from later as l join private.set_members as m on m.set_id = p_set and m.module_id = l.module_id) as c
     order by c.module_id, c.rank, c.root
   ), verdict as materialized (
     select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
@@ -92,8 +95,7 @@ declare
   v_set public.job_sets;
 begin
   select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
-  where m.job_id = p_job.id and exists (
-    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  where m.job_id = p_job.id and m.awaited_by <> '{}';
   if v_set.id is null then return; end if;
   if p_job.status = 'SUCCEEDED' then
     -- Two that end together: the second one sees the first one's end behind this lock.
@@ -139,9 +141,9 @@ declare
 begin
   perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
     case when p_like.schedule_id is not null then 'By schedule' end));
-  update private.set_members as m set job_id = p.job_id
-  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
-  where m.set_id = p.set_id and m.module_id = p.module_id;
+  for v_at in 1 .. cardinality(v_jobs) loop
+    update private.set_members set job_id = v_jobs[v_at] where set_id = p_sets[v_at] and module_id = p_modules[v_at];
+  end loop;
 end;
 $$;
 
@@ -150,11 +152,11 @@ create function private.is_preview(p_set uuid, p_module uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
-    select from private.set_edges as e
-    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
-    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
-    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = p_set and e.after_id = p_module);
+    select from public.module_bindings as b
+    where b.consumer_id = p_module and b.producer_id = any ((select a.waits_for from private.set_members as a
+      where a.set_id = p_set and a.module_id = p_module)::pg_catalog.uuid[])
+      and (select (select j.payload #> '{options,preview}' from public.provision_jobs as j where j.id = m.job_id)
+        from private.set_members as m where m.set_id = p_set and m.module_id = b.producer_id) = 'true');
 end;
 $$;
 
@@ -166,12 +168,13 @@ declare
 begin
   perform private.refuse_locked_modules(p_modules) where p_like.type in ('APPLY', 'DESTROY');
   for v_part in
-    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+    select m.plan_job_id, m.is_preview, array_agg(m.set_id order by m.module_id) as sets,
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
-    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
-    group by m.plan_job_id, p.is_preview
+    cross join lateral (
+      select m.*, p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview
+      from private.set_members as m where m.set_id = w.set_id and m.module_id = w.module_id offset 0) as m
+    group by m.plan_job_id, m.is_preview
   loop
     if v_part.plan_job_id is not null then
       perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
@@ -185,12 +188,12 @@ $$;
 -- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
 -- caller has the locks of their states.
 create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
-language sql stable set search_path = '' as $$
+language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
   select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
     '{}')
-  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
-    on w.set_id = p.set_id and w.module_id = p.module_id
-  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+  from unnest(p_sets, p_modules) as w (set_id, module_id) cross join lateral (
+    select p.* from private.placeable_members as p where p.set_id = w.set_id and p.module_id = w.module_id
+      and (select s.cancelled_at from public.job_sets as s where s.id = p.set_id) is null offset 0) as p
 $$;
 
 -- Enqueues jobs for these members, or writes down why one can have none.
@@ -212,8 +215,7 @@ exception when others then
         where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
     end;
   end loop;
-  perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
-  where private.is_ordered(s);
+  perform private.settle_set(s.id) from public.job_sets as s where s.id = any (p_sets) and s.is_ordered;
 end;
 $$;
 
@@ -228,8 +230,9 @@ declare
 begin
   -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
   -- for nobody: a state that somebody is at is left to the next one.
-  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id, s.is_ordered
+    from public.job_sets as s
+    cross join lateral (select * from private.placeable_members as m where m.set_id = s.id offset 0) as m
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
       and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
@@ -237,7 +240,7 @@ begin
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
     order by m.module_id, s.created_at limit p_limit loop
     continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
-      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
+      and (not v_member.is_ordered or private.try_lock_set(v_member.set_id)));
     v_sets := v_sets || v_member.set_id;
     v_modules := v_modules || v_member.module_id;
   end loop;
@@ -252,10 +255,9 @@ $$;
 create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
 language sql stable set search_path = '' as $$
   with recursive preview as materialized (
-    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
-    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
-    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = p_set
+    select unnest(m.waits_for) as before_id, m.module_id as after_id, m.job_id from private.set_members as m
+    where m.set_id = p_set
+      and (select j.payload #> '{options,preview}' from public.provision_jobs as j where j.id = m.job_id) = 'true'
   ), again (id, job_id) as (
     select p.after_id, p.job_id from preview as p where p.before_id = p_applied
     union

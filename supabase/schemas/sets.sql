@@ -12,6 +12,7 @@ create table public.job_sets (
   schedule_id uuid,
   cause_job_id bigint,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
+  is_ordered boolean not null default false,
   created_by uuid,
   started_by uuid,
   created_by_label text not null,
@@ -46,13 +47,18 @@ comment on table public.job_sets is
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is
   'The caller''s own key: asking again with it, at the same path, returns this set.';
+comment on column public.job_sets.is_ordered is 'Whether its modules depend on each other.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 
+-- The order is in the rows of the members, which have one key. A table of edges is found from either end, by two: where
+-- statistics know nothing of a set, the planner reads all of it for each member by the wrong one.
 create table private.set_members (
   set_id uuid not null references public.job_sets (id) on delete cascade,
   module_id uuid not null,
   org_id uuid not null,
+  waits_for uuid[] not null default '{}',
+  awaited_by uuid[] not null default '{}',
   job_id bigint,
   left_out text,
   because_of uuid,
@@ -65,6 +71,9 @@ create index set_members_job_id_idx on private.set_members (job_id) where job_id
 create index set_members_pending_idx on private.set_members (set_id, module_id)
   where job_id is null and left_out is null;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
+comment on column private.set_members.waits_for is
+  'The modules of the set that come first: its dependencies as they were at the start, backwards for a DESTROY.';
+comment on column private.set_members.awaited_by is 'The modules of the set that wait for it.';
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 comment on column private.set_members.because_of is
   'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
@@ -73,17 +82,6 @@ comment on column private.set_members.is_waiting_for_apply is
 comment on column private.set_members.plan_job_id is 'The plan that was reviewed, which its job applies.';
 comment on column private.set_members.fingerprint is
   'The content that it is planned from, as a runner read it: of a branch, a pull request or an entry of a queue.';
-
-create table private.set_edges (
-  set_id uuid not null references public.job_sets (id) on delete cascade,
-  after_id uuid not null,
-  before_id uuid not null,
-  primary key (set_id, after_id, before_id)
-);
--- The set comes last: an index that begins with it would be read whole where the key finds the edges of one member.
-create index set_edges_before_idx on private.set_edges (before_id, set_id);
-comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
-comment on column private.set_edges.after_id is 'The module that waits for the other.';
 
 create view private.planned_outputs as
 select
@@ -95,12 +93,14 @@ select
   case when o.value ->> 'action' = 'delete' then 'is removed'
     when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
 from private.set_members as m
-inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+-- "offset 0", here and below: a look for each by its key, whatever the statistics, and never a join.
+cross join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j -- noqa: AM09
 cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
   then j.plan_summary -> 'outputs' else '[]' end) as o
-where not exists (
+where j.type = 'PLAN' and j.status = 'SUCCEEDED' and not exists (
   select from public.provision_jobs as a
   where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
+  offset 0 -- noqa: AM09
 );
 comment on view private.planned_outputs is 'Outputs that plans of sets change, of modules that were not applied since.';
 comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
@@ -108,17 +108,23 @@ comment on column private.planned_outputs.words is 'Why it may not, or has none.
 
 create view private.open_bindings as
 select
-  e.set_id,
-  b.consumer_id,
+  m.set_id,
+  m.module_id as consumer_id,
   b.producer_id,
   b.input,
   b.output,
   o.job_id,
   o.is_known,
   o.words
-from private.set_edges as e
-inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
-inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
+from private.set_members as m
+cross join lateral (
+  select * from public.module_bindings as b
+  where b.consumer_id = m.module_id and b.producer_id = any(m.waits_for) offset 0 -- noqa: AM09
+) as b
+cross join lateral (
+  select * from private.planned_outputs as o
+  where o.set_id = m.set_id and o.module_id = b.producer_id and o.name = b.output offset 0 -- noqa: AM09
+) as o;
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
@@ -130,14 +136,12 @@ select
   m.set_id,
   m.module_id
 from private.set_members as m
--- "offset 0": each member reads its own edges by their index. As a join, a set that was just written, of which the
--- statistics know nothing, is read whole for each member.
 where m.job_id is null and m.left_out is null and not exists (
-  select from private.set_edges as e
-  inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
-  left join public.provision_jobs as j on j.id = b.job_id
-  where e.set_id = m.set_id and e.after_id = m.module_id
-    and j.status is distinct from 'SUCCEEDED' offset 0 -- noqa: AM09
+  select from unnest(m.waits_for) as w (id)
+  where (
+    select (select j.status from public.provision_jobs as j where j.id = b.job_id)
+    from private.set_members as b where b.set_id = m.set_id and b.module_id = w.id
+  ) is distinct from 'SUCCEEDED'
 ) and not exists (
   select from private.open_bindings as o
   where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
@@ -172,12 +176,13 @@ begin
       filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'
         and m.because_of is null), '[]'))
   into v_counts
-  from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
-  left join public.modules as o on o.id = m.module_id and m.job_id is null
+  from private.set_members as m
+  left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
+  left join lateral (select o.path from public.modules as o where o.id = m.module_id offset 0) as o on m.job_id is null
   where m.set_id = p_set.id;
   v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
-  return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
-    'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
+  return to_jsonb(p_set) - array['options', 'idempotency_key', 'is_ordered'] || v_counts || jsonb_build_object(
+    'done', v_done, 'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
       from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
     'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
       then 'CANCELLED'
@@ -231,7 +236,8 @@ comment on function private.list_sets is
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean language sql stable set search_path = '' as $$
   select exists (
-    select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+    select from private.set_members as m
+    left join lateral (select * from public.provision_jobs as j where j.id = m.job_id offset 0) as j on true
     where m.set_id = p_set and m.left_out is null
       and (j.id is null or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')))
 $$;

@@ -169,7 +169,7 @@ begin
   for v_live in
     select q.* from private.lanes as l
     cross join lateral (
-      select r.* from private.live_jobs as r where r.lane_id = l.id and r.stage = 'READY' order by r.ready_seq limit 1
+      select r.* from private.live_jobs as r where r.lane_id = l.id order by r.ready_seq limit 1
     ) as q
     where l.priority > 100 and not exists (
       select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY')
@@ -328,12 +328,12 @@ begin
   -- some behind. With the routing lock alone, so that nobody is about to put a job into one of them.
   for v_org in
     select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
-      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id)
         order by 1 limit 100
   loop
     if private.try_lock_routing(v_org, true) then
       delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
-        and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
+        and not exists (select from private.live_jobs as q where q.lane_id = l.id);
       get diagnostics v_deleted = row_count;
       v_count := v_count + v_deleted;
     end if;

@@ -74,7 +74,7 @@ comment on function private.terminal_workspaces is
 -- The newest apply of a plan.
 create function private.apply_of(p_plan bigint) returns public.provision_jobs
 language sql stable set search_path = '' as $$
-  select j from public.provision_jobs as j where j.plan_job_id = p_plan order by j.id desc limit 1
+  select j from public.provision_jobs as j where j.plan_job_id = p_plan order by -j.id limit 1
 $$;
 
 -- Why the caller cannot apply a finished plan that nobody has applied, in words; null where nothing is in the way.

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from worker.engines.plan_summary import MOST_RESOURCES, action_of
-from worker.logs.texts import Mask
+from worker.logs.texts import Mask, masked_lines
 
 CHANGES_ARTIFACT = "changes.json"
 MOST_ATTRIBUTES = 200
 LONGEST_TEXT = 2_000
 LARGEST_BYTES = 8 * 1024 * 1024
+# `json.dumps` makes an encoder for each value.
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Leaf(NamedTuple):
@@ -51,11 +53,14 @@ def changes_of(plan: Mapping[str, Any], mask: Mask, *, is_refresh_only: bool = F
     """Read the JSON of `show -json`; `mask` hides what else the runner knows to be secret."""
     rows = plan.get("resource_drift" if is_refresh_only else "resource_changes") or []
     found = [row for row in rows if action_of((row.get("change") or {}).get("actions") or []) != "no_op"]
-    return bounded([_resource(row, mask) for row in found[:MOST_RESOURCES]])
+    return bounded([_resource(row) for row in found[:MOST_RESOURCES]], mask)
 
 
-def bounded(resources: list[dict[str, Any]]) -> dict[str, Any]:
-    """Keep a plan's changes below what is stored: the last resources lose their attributes first."""
+def bounded(resources: list[dict[str, Any]], mask: Mask) -> dict[str, Any]:
+    """Mask a plan's changes and keep them below what is stored: the last resources lose their attributes first."""
+    sides = [(row, side) for each in resources for row in each["attributes"] for side in ("before", "after") if row[side]]
+    for (row, side), text in zip(sides, masked_lines([row[side] for row, side in sides], mask), strict=True):
+        row[side] = text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
     size = 0
     for resource in resources if len(json.dumps(resources)) > LARGEST_BYTES else ():
         size += len(json.dumps(resource))
@@ -75,28 +80,28 @@ def compare(
     return {"attributes": listed, "unchanged": len(names) - len(changed), **more}
 
 
-def flatten(value: Any, mask: Mask, marks: Marks = NO_MARKS, path: str = "") -> Iterator[tuple[str, Leaf]]:
+def flatten(value: Any, marks: Marks = NO_MARKS, path: str = "") -> Iterator[tuple[str, Leaf]]:
     """Yield every attribute below a value with the path that people write for it."""
     if marks.unknown is True:
         yield path, Leaf(None, is_sensitive=marks.hidden is True, is_unknown=True)
     elif marks.hidden is True:
         yield path, Leaf(None, is_sensitive=True, secret=json.dumps(value, sort_keys=True))
     elif isinstance(value, dict) or marks.names():
-        yield from _flatten_map(value if isinstance(value, dict) else {}, mask, marks, path)
+        yield from _flatten_map(value if isinstance(value, dict) else {}, marks, path)
     elif isinstance(value, list) or marks.length():
-        yield from _flatten_list(value if isinstance(value, list) else [], mask, marks, path)
+        yield from _flatten_list(value if isinstance(value, list) else [], marks, path)
     elif value is not None:
-        yield path, Leaf(_text(value, mask))
+        yield path, Leaf(_as_text(value))
 
 
-def _flatten_map(held: Mapping[str, Any], mask: Mask, marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
+def _flatten_map(held: Mapping[str, Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
     for name in sorted({*held, *marks.names()}):
-        yield from flatten(held.get(name), mask, marks.of(name), f"{path}.{name}" if path else name)
+        yield from flatten(held.get(name), marks.of(name), f"{path}.{name}" if path else name)
 
 
-def _flatten_list(items: list[Any], mask: Mask, marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
+def _flatten_list(items: list[Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
     for at in range(max(len(items), marks.length())):
-        yield from flatten(items[at] if at < len(items) else None, mask, marks.of(at), f"{path}[{at}]")
+        yield from flatten(items[at] if at < len(items) else None, marks.of(at), f"{path}[{at}]")
 
 
 def _inner(mark: Any, key: str | int) -> Any:
@@ -105,11 +110,6 @@ def _inner(mark: Any, key: str | int) -> Any:
     if isinstance(mark, list):
         return mark[key] if isinstance(key, int) and key < len(mark) else False
     return mark is True
-
-
-def _text(value: Any, mask: Mask) -> str:
-    text = mask(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
 def _attribute(name: str, before: Leaf | None, after: Leaf | None, forced: frozenset[str]) -> dict[str, Any]:
@@ -124,10 +124,10 @@ def _attribute(name: str, before: Leaf | None, after: Leaf | None, forced: froze
     }
 
 
-def _resource(row: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+def _resource(row: Mapping[str, Any]) -> dict[str, Any]:
     change = row.get("change") or {}
-    before = flatten(change.get("before"), mask, Marks(change.get("before_sensitive")))
-    after = flatten(change.get("after"), mask, Marks(change.get("after_sensitive"), change.get("after_unknown")))
+    before = flatten(change.get("before"), Marks(change.get("before_sensitive")))
+    after = flatten(change.get("after"), Marks(change.get("after_sensitive"), change.get("after_unknown")))
     return {
         "address": str(row.get("address", "")),
         "action": action_of(change.get("actions") or []),

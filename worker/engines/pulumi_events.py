@@ -44,8 +44,8 @@ def as_plan(log: bytes | None) -> bytes:
 
 def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
     """List the changes of an event log, attribute by attribute; Pulumi writes its secrets as [secret]."""
-    found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}
-    return bounded(list(found.values()))
+    found = {str(each.get("urn", "")): _change(each) for each in _metadata(log) if _action(each) != "no_op"}
+    return bounded(list(found.values()), mask)
 
 
 def change_digest(log: bytes | None) -> str | None:
@@ -67,14 +67,14 @@ def change_digest(log: bytes | None) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _change(metadata: dict[str, Any], mask: Mask) -> dict[str, Any]:
-    before, after = (_inputs(metadata.get(side), mask) for side in ("old", "new"))
+def _change(metadata: dict[str, Any]) -> dict[str, Any]:
+    before, after = (_inputs(metadata.get(side)) for side in ("old", "new"))
     return {"address": metadata.get("urn", ""), "action": _action(metadata), **compare(before, after)}
 
 
-def _inputs(side: Any, mask: Mask) -> dict[str, Leaf]:
+def _inputs(side: Any) -> dict[str, Leaf]:
     held = side.get("inputs") if isinstance(side, dict) else None
-    leaves = flatten(held or {}, mask)
+    leaves = flatten(held or {})
     return {path: Leaf(None, is_sensitive=True) if leaf.text == _HIDDEN else leaf for path, leaf in leaves}
 
 

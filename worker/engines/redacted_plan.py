@@ -90,9 +90,11 @@ def _without_constants(part: Any) -> Any:
 
 def _masked(plan: dict[str, Any], mask: Mask) -> bytes:
     # Each text on a line of its own: no shape of a secret continues behind the end of a line.
-    text = mask(json.dumps(plan, ensure_ascii=False, separators=(",\n", ": ")))
+    plain = json.dumps(plan, ensure_ascii=False, separators=(",\n", ": "))
+    text = mask(plain)
     try:
-        json.loads(text)
+        if text != plain:
+            json.loads(text)
     except ValueError:
         # Something that is not a text was masked. One by one they are masked thirty times slower, and in their bounds.
         text = json.dumps(masked(plan, mask))

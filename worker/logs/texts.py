@@ -25,3 +25,10 @@ def masked(value: Any, mask: Mask) -> Any:
     if isinstance(value, dict):
         return {mask(str(name)): masked(inner, mask) for name, inner in value.items()}
     return [masked(inner, mask) for inner in value] if isinstance(value, list) else value
+
+
+def masked_lines(texts: list[str], mask: Mask) -> list[str]:
+    """Mask texts without line breaks as the lines of one text: one by one they are masked thirty times slower."""
+    lines = mask("\n".join(texts)).split("\n")
+    # A secret of several lines has been found across texts.
+    return lines if len(lines) == len(texts) else [mask(text) for text in texts]

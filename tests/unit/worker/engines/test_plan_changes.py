@@ -69,6 +69,18 @@ def test_known_secrets_are_masked_everywhere() -> None:
     assert "hunter2" not in json.dumps(found)
 
 
+def test_a_known_secret_is_masked_before_its_text_is_cut() -> None:
+    change = {"actions": ["create"], "after": {"a": "x" * (LONGEST_TEXT - 4) + "hunter2"}}
+    found = changes_of({"resource_changes": [{"change": change}]}, lambda text: text.replace("hunter2", "***"))
+    assert "hun" not in json.dumps(found)
+
+
+def test_masking_that_joins_lines_moves_no_text_to_another_attribute() -> None:
+    change = {"actions": ["create"], "after": {"a": 12, "b": 34, "c": 5}}
+    found = changes_of({"resource_changes": [{"change": change}]}, lambda text: text.replace("12\n34", "***"))
+    assert [each["after"] for each in found["resources"][0]["attributes"]] == ["12", "34", "5"]
+
+
 def test_attributes_that_force_a_replacement_are_marked() -> None:
     found = changed({"a": 1, "b": [1]}, {"a": 2, "b": [2]}, actions=["delete", "create"], replace_paths=[["b", 0]])
     assert [each["path"] for each in found["attributes"] if each.get("forces_replacement")] == ["b[0]"]
@@ -83,8 +95,9 @@ def test_long_texts_and_long_lists_are_cut() -> None:
 
 
 def test_a_plan_that_is_too_large_keeps_its_resources_without_attributes() -> None:
-    big = [{"address": f"x.{at}", "attributes": [{"after": "y" * LARGEST_BYTES}]} for at in range(2)]
-    assert [each["attributes"] for each in bounded(big)["resources"]] == [[], []]
+    large = [{"before": None, "after": "y" * LONGEST_TEXT}] * (LARGEST_BYTES // LONGEST_TEXT)
+    big = [{"address": f"x.{at}", "attributes": large} for at in range(2)]
+    assert [each["attributes"] for each in bounded(big, as_is)["resources"]] == [[], []]
 
 
 def test_a_refresh_only_plan_is_read_by_its_drift_and_nothing_is_listed_without_change() -> None:

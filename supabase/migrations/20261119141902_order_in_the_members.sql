@@ -1305,6 +1305,9 @@ COMMENT ON VIEW "private"."planned_outputs" IS 'Outputs that plans of sets chang
 
 COMMENT ON VIEW "private"."ready_lanes" IS 'Lanes that have a job which may be taken.';
 
-
-
-
+COMMENT ON COLUMN "private"."ready_lanes"."scope" IS 'The lane''s path.';
+COMMENT ON COLUMN "private"."ready_lanes"."job_type" IS 'The lane''s type of jobs, where types count.';
+COMMENT ON COLUMN "private"."planned_outputs"."is_known" IS 'Whether the plan has the value and may show it.';
+COMMENT ON COLUMN "private"."planned_outputs"."words" IS 'Why it may not, or has none.';
+COMMENT ON COLUMN "private"."open_bindings"."is_known" IS 'Whether the plan has the value and may show it.';
+COMMENT ON COLUMN "private"."open_bindings"."words" IS 'Why it may not, or has none.';

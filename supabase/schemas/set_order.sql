@@ -45,7 +45,7 @@ $$;
 -- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
 -- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
 create function private.settle_set(p_set uuid) returns void
--- What is joined has as many rows as the set, of which statistics may know nothing. (No JIT: see the runners' roles.)
+-- Each join has as many rows as the set, of which statistics may know nothing. (No JIT: see the runners' roles.)
 language plpgsql set search_path = '' set enable_nestloop = off set jit = off as $$
 begin
   with recursive ended as materialized (

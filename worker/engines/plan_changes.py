@@ -58,7 +58,9 @@ def changes_of(plan: Mapping[str, Any], mask: Mask, *, is_refresh_only: bool = F
 
 def bounded(resources: list[dict[str, Any]], mask: Mask) -> dict[str, Any]:
     """Mask a plan's changes and keep them below what is stored: the last resources lose their attributes first."""
-    sides = [(row, side) for each in resources for row in each["attributes"] for side in ("before", "after") if row[side]]
+    sides = [
+        (row, side) for each in resources for row in each["attributes"] for side in ("before", "after") if row[side]
+    ]
     for (row, side), text in zip(sides, masked_lines([row[side] for row, side in sides], mask), strict=True):
         row[side] = text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
     size = 0

@@ -29,7 +29,7 @@ class Reporter:
         self._steps: list[dict[str, Any]] = []
         self._phase = JobPhase.PREPARE
         self._summary: dict[str, Any] | None = None
-        self._version = 0
+        self._version = self._summarised = 0
         self._sent = 0
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
@@ -67,6 +67,7 @@ class Reporter:
         """The plan's summary is known, or has changed."""
         self._summary = summary
         self._note()
+        self._summarised = self._version
 
     async def run(self) -> None:
         """Send each newest picture until cancelled."""
@@ -104,7 +105,9 @@ class Reporter:
     async def _send(self) -> None:
         version = self._version
         steps = [dict(step) for step in self._steps]
-        kind = await self._server.report(self._ref, self._phase, steps, self._summary)
+        # The server keeps the summary: that of a large plan is not sent again with each step.
+        summary = self._summary if self._summarised > self._sent else None
+        kind = await self._server.report(self._ref, self._phase, steps, summary)
         self._sent = version
         self._answered.set()
         if kind:

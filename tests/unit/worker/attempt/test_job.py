@@ -279,6 +279,24 @@ async def test_the_newest_picture_is_sent_and_confirmed() -> None:
     assert wishes == [CancelKind.GRACEFUL]
 
 
+async def test_a_summary_is_sent_until_it_is_acknowledged_and_again_when_it_changes() -> None:
+    answers: list[Any] = [httpx.ConnectError("down")]
+    network = Network(lambda *_: answers.pop(0) if answers else {})
+    reporter = Reporter(network.server(), REF, HandClock(), on_cancel=lambda _: None, on_fenced=lambda _: None)
+    running = asyncio.create_task(reporter.run())
+    summary = {"create": 1}
+    for create in (1, 2):
+        # The same object: an apply writes into it how far it is.
+        summary["create"] = create
+        reporter.summarise(summary)
+        await reporter.confirmed()
+        reporter.begin("plan", "Plan", JobPhase.PLAN, 1)
+        await reporter.confirmed()
+    running.cancel()
+    sent = [each["p_plan_summary"] for each in network.named("worker_report")]
+    assert [each and each["create"] for each in sent] == [1, 1, None, 2, None]
+
+
 @pytest.mark.parametrize("answer", [(401, {"code": "PGRST301"}), (404, {"message": "no route"})])
 async def test_a_report_that_was_refused_on_its_way_is_sent_again(answer: Any) -> None:
     answers = iter([answer, answer])

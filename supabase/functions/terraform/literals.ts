@@ -2,7 +2,8 @@
 
 import { refuse } from "./documents.ts";
 
-const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],=:\n]|[^\s{}[\],=:"]+/g;
+/** A quote that nothing closes takes the rest: to look from each one for its end would take for ever. */
+const TOKENS = /"(?:[^"\\]|\\[^])*(?:"|\\?$)|[{}[\],=:\n]|[^\s{}[\],=:"]+/g;
 const SCALAR = /^(true|false|null|-?\d.*)$/;
 
 /** Reads a literal by turning it into JSON: names get quotes, and lines of an object get commas. */

@@ -223,8 +223,8 @@ begin
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.',
-      private.job_number(p_plan)),
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
+      select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
@@ -405,9 +405,6 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
-  if p_options -> 'bring_state' = 'true' then
-    perform private.check_bring_state(p_type, p_modules, p_options);
-  end if;
   -- An output job reads only; tokens of applies are for applies that somebody confirmed.
   perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.')
   where p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT';
@@ -416,10 +413,14 @@ begin
     -- Reviewers read it first, on every page and in every list.
     p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
   end if;
-  perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint)
-  where p_type in ('APPLY', 'DESTROY', 'STATE');
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
     select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
+  -- Now they are known to be this organisation's: these refusals tell of the modules.
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
+  perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint)
+  where p_type in ('APPLY', 'DESTROY', 'STATE');
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;

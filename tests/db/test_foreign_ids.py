@@ -150,3 +150,34 @@ def test_a_call_with_a_guessed_job_number_waits_for_no_lock(
         )
         with refused(code):
             spy.call(function, p_job=foreign["id"], p_attempt=foreign["attempt"], **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("APPLY", {}), ("DESTROY", {}), ("PLAN", {"bring_state": True}), ("PLAN", {})]
+)
+def test_a_job_of_a_foreign_module_reveals_neither_its_lock_nor_its_state(
+    world: World, org: Organization, other_org: Organization, kind: str, options: dict[str, Any]
+) -> None:
+    foreign = other_org.module("a/hidden")
+    other_org.owner.call("lock_module", p_module=foreign, p_reason="before the merger")
+    world.owner.connection.execute(
+        "insert into private.states (module_id, serial, body, sha256) values (%s, 1, '{}', '')", [foreign]
+    )
+
+    def asks(module: str) -> tuple[str | None, ...]:
+        code, words, _, hint = refusal(
+            lambda: org.owner.call("enqueue_job", p_org=org.id, p_type=kind, p_module=module, p_options=options)
+        )
+        return code, words, hint
+
+    assert asks(foreign) == asks(str(uuid.uuid4()))
+
+
+def test_a_foreign_plan_has_no_number(org: Organization, other_org: Organization) -> None:
+    module = org.module("a/b")
+    for _ in range(3):
+        foreign = other_org.enqueue("a/c")
+    with refused("RY422", f"Job {foreign} is not a finished plan of this module."):
+        org.owner.call(
+            "enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options={"plan_job_id": foreign}
+        )

@@ -175,7 +175,13 @@ begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
+  -- The checks below tell of modules: of another organisation's they must not.
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id <> p_org);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   -- An output job reads only; tokens of applies are for applies that somebody confirmed.
   perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.')
   where p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT';
@@ -184,14 +190,10 @@ begin
     -- Reviewers read it first, on every page and in every list.
     p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
   end if;
-  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
-    select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
-  -- Now they are known to be this organisation's: these refusals tell of the modules.
-  if p_options -> 'bring_state' = 'true' then
-    perform private.check_bring_state(p_type, p_modules, p_options);
-  end if;
   perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint)
   where p_type in ('APPLY', 'DESTROY', 'STATE');
+  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, private.caller_options(p_org, p_type, array(
+    select m.path from public.modules as m where m.id = any (p_modules) and m.auto_apply), p_options));
   if p_options ? 'upload_id' then
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;

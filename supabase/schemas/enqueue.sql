@@ -404,7 +404,7 @@ begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
-  -- The checks below tell of modules: of another organisation's they must not.
+  -- The refusals below name facts of a module: never of another organisation's.
   perform private.refuse_missing_modules(p_org, p_modules) where exists (
     select from public.modules as m where m.id = any (p_modules) and m.org_id <> p_org);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);

@@ -154,7 +154,13 @@ def test_a_call_with_a_guessed_job_number_waits_for_no_lock(
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("APPLY", {}), ("DESTROY", {}), ("PLAN", {"bring_state": True}), ("PLAN", {"variables": {"zone": 1}}), ("PLAN", {})],
+    [
+        ("APPLY", {}),
+        ("DESTROY", {}),
+        ("PLAN", {"bring_state": True}),
+        ("PLAN", {"variables": {"zone": 1}}),
+        ("PLAN", {}),
+    ],
 )
 def test_a_job_of_a_foreign_module_reveals_nothing_of_the_module(
     world: World, org: Organization, other_org: Organization, kind: str, options: dict[str, Any]
@@ -183,6 +189,4 @@ def test_a_foreign_plan_has_no_number(org: Organization, other_org: Organization
     foreign = other_org.enqueue("a/c")
     assert other_org.owner.one("select number from public.provision_jobs where id = %s", foreign) != foreign
     with refused("RY422", f"Job {foreign} is not a finished plan of this module."):
-        org.owner.call(
-            "enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options={"plan_job_id": foreign}
-        )
+        org.owner.call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options={"plan_job_id": foreign})

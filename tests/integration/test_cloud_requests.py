@@ -174,6 +174,8 @@ def test_a_request_that_is_not_understood_is_refused_by_name(api: Api, module: s
     plain = api.ask("POST", f"{place}/actions/lock", content="x", headers={"content-type": "text/plain"})
     assert "text/plain" in refusal(415, plain)
     assert refusal(400, api.ask("POST", f"{place}/actions/lock", content=b"{"))
+    for document in ("5", '{"data": "x"}', '{"data": {"attributes": 5}}'):
+        assert "is an object" in refusal(422, api.ask("POST", f"{place}/actions/lock", content=document)), document
     _, address = api.upload_address(module)
     assert "text/html" in refusal(415, httpx.put(address, content=b"x", headers={"content-type": "text/html"}))
     job = served.enqueue("PLAN", module)

@@ -142,26 +142,32 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 def string_end(text: str, place: int) -> int:
     """The place after the closing quote; a template inside may have strings of its own."""
-    while place < len(text) and text[place] != '"':
-        if text.startswith(("$${", "%%{"), place):
-            place += 3
-        elif text.startswith(("${", "%{"), place):
-            place = template_end(text, place + 2)
-        else:
-            place += 2 if text[place] == "\\" else 1
-    return place + 1
+    return _end(text, place, '"')
 
 
 def template_end(text: str, place: int) -> int:
     """The place after the brace that closes a template."""
-    depth = 1
-    while place < len(text) and depth:
-        if text[place] == '"':
-            place = string_end(text, place + 1)
-            continue
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    return _end(text, place, "}")
+
+
+def _end(text: str, place: int, closing: str) -> int:
+    """The place after what closes; without a call for each level, of which a file may have any number."""
+    opened = [closing]
+    while place < len(text):
+        sign, is_text = text[place], opened[-1] == '"'
+        if sign == opened[-1]:
+            opened.pop()
+        elif not is_text and sign in '"{':
+            opened.append('"' if sign == '"' else "}")
+        elif is_text and text.startswith(("$${", "%%{"), place):
+            place += 2
+        elif is_text and (sign == "\\" or text.startswith(("${", "%{"), place)):
+            place += 1
+            opened += "}" if sign != "\\" else ""
         place += 1
-    return place
+        if not opened:
+            return place
+    return len(text) + 1
 
 
 def _body(tokens: Iterator[tuple[str, str]], kind: str = "", labels: Iterable[str] = ()) -> Block:

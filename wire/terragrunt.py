@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ _READ = re.compile(r"\b(find_in_parent_folders|read_terragrunt_config|read_tfvar
 _CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _NAME = re.compile(r"(local|values)\.([\w-]+)")
 _OUTPUT = re.compile(r"""\bdependency\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\s*"([\w-]+)"\s*\])?""")
-_COMMAND = re.compile(r"\brun_cmd\(|\b(?:before|after|error)_hook\b")
+_COMMAND = re.compile(r"\brun_cmd\s*\(|\b(?:before|after|error)_hook\b")
+_HINT = re.compile("run_cmd|_hook")
 _LEFT_OUT = frozenset({".git", ".terraform", ".terragrunt-cache", "node_modules"})
 _FACTS = {
     ("terraform", "source"),
@@ -28,8 +30,9 @@ _FACTS = {
     ("terraform_binary",),
 }
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
-# Locals may name each other, and so may files.
-_DEEPEST = 20
+# Locals may name each other, and so may files. A path is not known where it is longer than a path can be, or where more
+# characters must be read for one unit than any real one needs; all stacks of a repository may have ten times as many.
+_DEEPEST, _LONGEST, _MOST_READ = 20, 4096, 300_000
 
 
 class Attribute(NamedTuple):
@@ -81,6 +84,7 @@ class Layout:
 
     def __init__(self, texts: Mapping[str, str], paths: Collection[str]) -> None:
         """Add the units that stacks generate from folders of the repository."""
+        self._left = 10 * _MOST_READ
         self.texts = {path: text for path, text in texts.items() if path.endswith(".hcl")}
         self.paths = {*paths, *self.texts}
         for path in list(self.paths):
@@ -144,10 +148,6 @@ class Layout:
         found = {each for one in found for each in self.generated.get(one, (one,))}
         return {each for each in found if each and not is_outside(each)}
 
-    def runs_commands(self) -> bool:
-        """Whether a file has hooks or runs commands."""
-        return any(_COMMAND.search(_without_comments(text)) for text in self.texts.values())
-
     def _generate(self, stack: str, base: str, text: str, depth: int = 0) -> None:
         """Add the units of a stack where Terragrunt would generate them, with those of the stacks in it."""
         blocks: dict[tuple[str, ...], dict[str, str]] = {}
@@ -169,6 +169,7 @@ class Layout:
             self.texts.setdefault(posixpath.join(folder, VALUES), values.get("values", "").strip().strip("{}"))
 
     def _included(self, folder: str) -> tuple[str, ...]:
+        self._left = _MOST_READ
         path = posixpath.join(folder, UNIT)
         text, place = self.texts.get(path, ""), Place(folder, path)
         paths = (each for each in attributes(text) if each.block[:1] == ("include",) and each.name == "path")
@@ -188,7 +189,9 @@ class Layout:
             path = waiting.pop()
             text = _without_comments(self.texts.get(path, ""))
             for each in _READ.finditer(text):
-                call = text[each.start() : _group_end(text, each.end())]
+                call = text[each.start() : _group_end(text[: each.end() + _LONGEST], each.end())]
+                if not self._spend(len(call)):
+                    break
                 argument = call if each[1] == "find_in_parent_folders" else call[each.end(1) - each.start() + 1 : -1]
                 read = self._folder(argument, Place(folder, path))
                 if read is not None and read in self.paths and read not in found:
@@ -202,9 +205,9 @@ class Layout:
 
     def _value(self, text: str, place: Place, depth: int = 0) -> str | None:
         """The text that an expression means, where it is one that is known; what begins with / is below the repository."""
-        text = _without_comments(text).strip()
-        if depth > _DEEPEST:
+        if depth > _DEEPEST or not self._spend(len(text) + 100):
             return None
+        text = _without_comments(text).strip()
         if text.startswith('"') and string_end(text, 1) == len(text):
             return self._template(text[1:-1], place, depth)
         if call := _CALL.fullmatch(text):
@@ -223,10 +226,15 @@ class Layout:
         while (begin := text.find("${", at)) >= 0:
             end = template_end(text, begin + 2)
             value = self._value(text[begin + 2 : end - 1], place, depth + 1)
-            if value is None:
+            if value is None or len(done) > _LONGEST:
                 return None
             done, at = done + text[at:begin] + value, end
         return done + text[at:]
+
+    def _spend(self, size: int) -> bool:
+        """Whether so many characters may still be read."""
+        self._left -= size
+        return self._left >= 0
 
     def _called(self, name: str, argument: str | None, place: Place) -> str | None:
         beside = posixpath.dirname(place.file)
@@ -267,6 +275,15 @@ def read_layout(top: Path) -> Layout:
     return Layout(texts, paths)
 
 
+def runs_commands(top: Path) -> bool:
+    """Whether a file has hooks or runs commands. Terragrunt reads what another file includes, whatever its name and folder."""
+    files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
+    texts = (
+        each.read_text(encoding="utf-8", errors="replace") for each in files if each.is_file() and not each.is_symlink()
+    )
+    return any(_COMMAND.search(_without_comments(text)) for text in texts if _HINT.search(text))
+
+
 def input_name(dependency: str, output: str) -> str:
     """The input of a module that is an output of a unit's dependency."""
     return f"{dependency}:{output}"
@@ -279,14 +296,19 @@ def is_outside(folder: str) -> bool:
 
 def without_mocks(text: str) -> str:
     """The text of a file without invented outputs: what is known is known, and all else waits."""
-    for each in reversed(list(attributes(text))):
+    for each in reversed(attributes(text)):
         if each.block[:1] == ("dependency",) and each.name.startswith(MOCKS):
             text = text[: each.start] + text[each.end :]
     return text
 
 
-def attributes(text: str) -> Iterator[Attribute]:
+@lru_cache(256)
+def attributes(text: str) -> tuple[Attribute, ...]:
     """The attributes of a file and of the blocks in it, but not of blocks inside of these."""
+    return tuple(_attributes(text))
+
+
+def _attributes(text: str) -> Iterator[Attribute]:
     words: list[str] = []
     blocks: list[tuple[str, ...]] = []
     start = place = 0

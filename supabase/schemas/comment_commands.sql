@@ -121,6 +121,8 @@ declare
   v_code_row private.git_link_codes;
 begin
   perform private.need('organization.read', p_org);
+  -- The login acts as the person, without the token's limits and after its end.
+  perform private.refuse_personal_token();
   insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
   values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
     encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')

@@ -73,6 +73,7 @@ begin
   where not found;
   update auth.users set encrypted_password = null where id = p_user;
   delete from auth.sessions where user_id = p_user;
+  delete from private.device_logins where decided_by = p_user;
   delete from private.personal_tokens where user_id = p_user;
 end;
 $$;

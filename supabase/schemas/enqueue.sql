@@ -223,8 +223,8 @@ begin
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.',
-      private.job_number(p_plan)),
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
+      select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
@@ -404,6 +404,9 @@ begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
+  -- The refusals below name facts of a module: never of another organisation's.
+  perform private.refuse_missing_modules(p_org, p_modules) where exists (
+    select from public.modules as m where m.id = any (p_modules) and m.org_id <> p_org);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);

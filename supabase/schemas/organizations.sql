@@ -337,6 +337,7 @@ declare
   v_verb pg_catalog.text := case when p_user = private.caller_id() then 'organization.read' else 'member.manage' end;
 begin
   perform private.need(v_verb, p_org);
+  perform private.need_person() where p_user = private.caller_id();
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);

@@ -241,8 +241,9 @@ begin
   perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
     'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit))
   where v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit);
+  -- The commit of a fork is planned for every module that it changes, whichever was named.
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where (p_module is null or m.id = p_module) and private.may_see(m.org_id, m.path) loop
+    where (p_module is null or m.id = p_module or v_pull.is_fork) and private.may_see(m.org_id, m.path) loop
     perform private.need('job.plan', v_module.org_id, v_module.path);
     -- Its row stays; no content is like the empty one.
     v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text

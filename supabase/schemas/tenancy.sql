@@ -361,11 +361,16 @@ begin
 end;
 $$;
 
--- Refuses a service account where somebody must answer for what is done, and a sign-in that lacks its second step.
+-- Refuses a service account where somebody must answer for what is done, a personal token with limits, whose role covers
+-- nothing that belongs to a person, and a sign-in that lacks its second step.
 create function private.need_person() returns void language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.')
   where private.is_account();
+  perform private.fail('RY403', 'A personal token with a role does only what its role may.',
+    'Sign in yourself and do it.')
+  where exists (select from private.personal_tokens as t
+    where t.id = (private.jwt() ->> 'personal_token')::pg_catalog.uuid and t.role is not null);
   perform private.need_proved();
 end;
 $$;

@@ -88,11 +88,13 @@ NEEDS = {
     "state.write@a/c state.write@a/b": "grant_outputs",
     "variable.enforce@": "create_sealing_key",
     "variable.write@a": "remove_variable set_variables",
+    # A member in a session of their own: what it begins outlives a token.
+    "person@": "request_git_link",
     # Nothing but to be a member: these show what the caller may see.
     "": (
         "fleet_overview drift_overview job_page job_by_number list_dependencies list_events list_jobs list_modules list_roles "
         "list_runners list_schedules list_sets list_triggers list_unused_variables list_variables maintenance "
-        "my_verbs path_runners preview_schedule preview_variables open_organization request_git_link rollout_progress "
+        "my_verbs path_runners preview_schedule preview_variables open_organization rollout_progress "
         "runner_facets runner_page "
         "survey terminal_workspaces worker_history"
     ),

@@ -254,6 +254,20 @@ def test_a_fork_gets_no_secrets_and_no_outputs_of_other_modules(site: Site) -> N
     assert runner.claim(10) == []
 
 
+def test_a_fork_is_planned_for_nobody_who_may_not_plan_all_that_it_changes(site: Site) -> None:
+    world, org, _, connection = site
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    planner = org.member("viewer")
+    given = {"p_org": org.id, "p_path": "net/dns", "p_role": "planner", "p_kind": "member", "p_subject": planner.id}
+    org.owner.call("grant_role", **given)
+    fork(site)
+    for module in (org.modules["net/dns"], str(uuid.uuid4())):
+        asked = {"p_connection": connection, "p_number": 7, "p_module": module, "p_commit": commit(5)}
+        with refused("RY403", "You need job.plan at net/vpc"):
+            planner.call("plan_pull_request", **asked)
+    assert world.owner.rows("select 1 from public.pull_requests where allowed_commit is not null") == []
+
+
 def test_a_fork_that_moved_after_the_request_is_not_planned(site: Site) -> None:
     _, org, _, connection = site
     org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})

@@ -178,7 +178,11 @@ def test_an_account_that_was_there_is_joined_only_by_its_owner_and_nothing_that_
     with refused("RY403", "There is an account with this address already."):
         sign_in(sso, f"eve@{DOMAIN}", user=ann)
     run("insert into auth.sessions (id, user_id) values (gen_random_uuid(), %s)", [ann.id])
+    device = {"p_device_hash": "d" * 64, "p_user_code": "BCDFGHJK", "p_program": "of another"}
+    world.service.call("start_device_login", **device)
+    ann.call("decide_device_login", p_user_code="BCDFGHJK", p_is_confirmed=True)
     sign_in(sso, ann.email, user=ann)
+    assert world.service.call("take_device_login", p_device_hash="d" * 64) == {"status": "expired"}
     left = "select (select encrypted_password from auth.users where id = %s), (select count(*) from auth.sessions where user_id = %s),"
     left += " (select count(*) from private.personal_tokens where user_id = %s)"
     assert world.owner.connection.execute(left, [ann.id] * 3).fetchone() == (None, 0, 0)

@@ -150,3 +150,43 @@ def test_a_call_with_a_guessed_job_number_waits_for_no_lock(
         )
         with refused(code):
             spy.call(function, p_job=foreign["id"], p_attempt=foreign["attempt"], **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("APPLY", {}),
+        ("DESTROY", {}),
+        ("PLAN", {"bring_state": True}),
+        ("PLAN", {"variables": {"zone": 1}}),
+        ("PLAN", {}),
+    ],
+)
+def test_a_job_of_a_foreign_module_reveals_nothing_of_the_module(
+    world: World, org: Organization, other_org: Organization, kind: str, options: dict[str, Any]
+) -> None:
+    foreign, producer = other_org.module("a/hidden"), other_org.module("a/secret")
+    other_org.owner.call(
+        "set_dependency", p_consumer=foreign, p_producer=producer, p_options={"bindings": {"zone": "zone"}}
+    )
+    other_org.owner.call("lock_module", p_module=foreign, p_reason="before the merger")
+    world.owner.connection.execute(
+        "insert into private.states (module_id, serial, body, sha256) values (%s, 1, '{}', '')", [foreign]
+    )
+
+    def asks(module: str) -> tuple[str | None, ...]:
+        code, words, _, hint = refusal(
+            lambda: org.owner.call("enqueue_job", p_org=org.id, p_type=kind, p_module=module, p_options=options)
+        )
+        return code, words, hint
+
+    assert asks(foreign) == asks(str(uuid.uuid4()))
+
+
+def test_a_foreign_plan_has_no_number(org: Organization, other_org: Organization) -> None:
+    module = org.module("a/b")
+    org.enqueue("a/b")
+    foreign = other_org.enqueue("a/c")
+    assert other_org.owner.one("select number from public.provision_jobs where id = %s", foreign) != foreign
+    with refused("RY422", f"Job {foreign} is not a finished plan of this module."):
+        org.owner.call("enqueue_job", p_org=org.id, p_type="APPLY", p_module=module, p_options={"plan_job_id": foreign})

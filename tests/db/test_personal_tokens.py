@@ -103,6 +103,33 @@ def test_a_token_makes_no_token_and_confirms_no_login(world: World, org: Organiz
     program.call("revoke_personal_token", p_token=program.call("my_personal_tokens")[0]["id"])
 
 
+def test_a_token_links_no_login_that_would_outlive_it(world: World, org: Organization, secret: str) -> None:
+    make(org.owner, secret)
+    with refused("RY403", "A personal token creates no other login and no other token."):
+        acting(world, secret).call("request_git_link", p_org=org.id, p_host="github.com", p_login="octocat")
+
+
+def test_a_token_with_limits_does_nothing_that_belongs_to_its_person(
+    world: World, org: Organization, secret: str
+) -> None:
+    member = org.member("operator")
+    other = make(member, secret + "2")
+    make(member, secret, p_role="admin")
+    program, link = acting(world, secret), {"p_token_hash": sha256(secret)}
+    there = world.organization()
+    invited = there.owner.call("invite_member", p_org=there.id, p_email=member.email, p_role="admin", **link)
+    for function, given in (
+        ("create_organization", {"p_name": "Mine", "p_slug": "mine"}),
+        ("accept_invitation", {"p_invitation": invited["id"], **link}),
+        ("revoke_personal_token", {"p_token": other["id"]}),
+        ("my_personal_tokens", {}),
+        ("remove_member", {"p_org": org.id, "p_user": member.id}),
+    ):
+        with refused("RY403", "A personal token with a role does only what its role may."):
+            program.call(function, **given)
+    assert [each["id"] for each in program.call("my_organizations")] == [org.id]
+
+
 def test_a_token_counts_as_both_steps_and_a_session_with_one_step_creates_none(
     world: World, org: Organization, secret: str
 ) -> None:

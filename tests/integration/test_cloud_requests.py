@@ -1,6 +1,7 @@
 """The API of `cloud {}` without the programs: bad input and what is not the caller's end in JSON:API errors."""
 
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -86,6 +87,14 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
     return made
 
 
+def backwards() -> bytes:
+    """A file whose size is below zero: the next header would be before this one."""
+    header = bytearray(member("main.tf").tobuf())
+    header[124:156] = b"-7777777777\0" + header[136:148] + b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return gzip.compress(bytes(header).ljust(2048, b"\0"))
+
+
 def bomb() -> bytes:
     packer = zlib.compressobj(wbits=31)
     return b"".join(packer.compress(b"\0" * (1 << 20)) for _ in range(520)) + packer.flush()
@@ -107,8 +116,9 @@ def bomb() -> bytes:
         (packed(member("x", tarfile.FIFOTYPE)), 422, "neither a file"),
         (packed(*[member(f"{n}") for n in range(20_001)]), 413, "20000 files"),
         (bomb(), 413, "too large"),
+        (backwards(), 422, "not a tar archive"),
     ],
-    ids=["text", "cut", "up", "root", "link", "absolute-link", "hard-link", "pipe", "many", "bomb"],
+    ids=["text", "cut", "up", "root", "link", "absolute-link", "hard-link", "pipe", "many", "bomb", "backwards"],
 )
 def test_an_archive_that_no_runner_should_unpack_is_refused(
     api: Api, module: str, archive: bytes, status: int, words: str
@@ -164,6 +174,8 @@ def test_a_request_that_is_not_understood_is_refused_by_name(api: Api, module: s
     plain = api.ask("POST", f"{place}/actions/lock", content="x", headers={"content-type": "text/plain"})
     assert "text/plain" in refusal(415, plain)
     assert refusal(400, api.ask("POST", f"{place}/actions/lock", content=b"{"))
+    for document in ("5", '{"data": "x"}', '{"data": {"attributes": 5}}'):
+        assert "is an object" in refusal(422, api.ask("POST", f"{place}/actions/lock", content=document)), document
     _, address = api.upload_address(module)
     assert "text/html" in refusal(415, httpx.put(address, content=b"x", headers={"content-type": "text/html"}))
     job = served.enqueue("PLAN", module)
@@ -175,6 +187,7 @@ def test_a_request_that_is_not_understood_is_refused_by_name(api: Api, module: s
         ({"refresh": False}, "refresh"),
         ({"allow-config-generation": True}, "allow-config-generation"),
         ({"variables": [{"key": "who", "value": "${file("}]}, "literal"),
+        ({"variables": [{"key": "who", "value": '"\\' * 500_000}]}, "literal"),
         ({"target-addrs": "one"}, "a list of texts"),
     ):
         answer = api.made("runs", attributes, workspace=("workspaces", ws(module)))
@@ -299,6 +312,7 @@ def test_the_address_of_a_log_is_for_one_log_and_one_hour(
     key = ECKey.import_key(running_stack.secrets.signing_jwk)
     token = jwt.decode(text, key)
     assert (token.claims["about"], token.claims["exp"] - token.claims["iat"]) == (f"logs:{job}:plan", 3600)
+    assert token.claims["role"] == "link", "no role that REST could take"
     over = jwt.encode(token.header, token.claims | {"exp": int(time.time()) - 1}, key)
     stranger = jwt.encode(token.header, token.claims, ECKey.generate_key("P-256", {"kid": str(key.kid)}))
     for wrong in (over, stranger, f"{text}x"):

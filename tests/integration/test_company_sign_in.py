@@ -169,6 +169,9 @@ def test_settings_of_a_provider_are_checked_where_they_are_saved(company: Compan
     body = {**spec, "issuer": company.provider.issuer}
     assert company.post("/functions/v1/sign-in", body, stranger).json()["code"] == "RY404"
     assert company.post("/functions/v1/sign-in", body).status_code == 401
+    # The address of an issuer is read for members alone.
+    away = {**body, "issuer": "https://localhost"}
+    assert company.post("/functions/v1/sign-in", away, stranger).json()["code"] == "RY404"
     asked = company.post("/functions/v1/sign-in", {"email": "nobody@example.org"}).json()
     assert asked == {"provider": f"custom:{company.org}", "name": "Example ID", "is_only": False}
     assert company.post("/functions/v1/sign-in", {"email": "nobody@elsewhere.org"}).json() == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wire.hcl_blocks import read_facts
-from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, read_layout, without_mocks
+from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, read_layout, runs_commands, without_mocks
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.cache import HOW_TO_GET_ONE
@@ -76,6 +76,12 @@ class TerragruntDriver(HclDriver):
         unit = layout.unit("" if folder == "." else folder)
         producers = {each: {} if has_own(space) else bound for each, bound in unit.producers.items()}
         space.result["reads"] = [{"folder": each, "bindings": bound} for each, bound in producers.items()]
+        if space.context.settings.hooks_preapproval.enabled and await asyncio.to_thread(runs_commands, space.source):
+            raise JobFailed(
+                "The repository has files with Terragrunt's hooks or run_cmd, and this runner runs approved hooks only.",
+                code="hook_not_approved",
+                hint="Write these steps as hooks of the module, or run the module on a runner without Hooks.Preapproval.",
+            )
         _refuse(space, layout, unit)
         await asyncio.to_thread(_forget_mocks, space, layout)
         await asyncio.to_thread(_write_outputs, space, unit)
@@ -148,13 +154,7 @@ def _place(space: Workspace) -> Path:
 
 
 def _refuse(space: Workspace, layout: Layout, unit: Unit) -> None:
-    """Refuse what must not run here, and what would have to be invented."""
-    if space.context.settings.hooks_preapproval.enabled and layout.runs_commands():
-        raise JobFailed(
-            "The repository's Terragrunt files have hooks or run_cmd, and this runner runs approved hooks only.",
-            code="hook_not_approved",
-            hint="Write these steps as hooks of the module, or run the module on a runner without Hooks.Preapproval.",
-        )
+    """Refuse what would have to be invented."""
     for folder in layout.missing(unit):
         raise JobFailed(f"{UNIT} depends on {folder}, which is not in the repository.", code="unit_outside",
                         hint="Depend on units of this repository, or bind an input to the other module.")  # fmt: skip

@@ -186,9 +186,12 @@ export async function verifyActing(token: string): Promise<Claims | undefined> {
   return isOurs && payload?.role === "authenticated" ? payload : undefined;
 }
 
-/** Signs the part of an address that acts for a caller in one matter, for an hour; the database still asks the caller's row. */
+/**
+ * Signs the part of an address that acts for a caller in one matter, for an hour; the database still asks the caller's row.
+ * Its role is none of the database's: hosted's REST asks nobody for an audience.
+ */
 export function signLink(caller: Claims, about: string): Promise<string> {
-  return sign({ ...caller, about }, LINK_AUDIENCE, LINK_SECONDS);
+  return sign({ ...caller, role: "link", about }, LINK_AUDIENCE, LINK_SECONDS);
 }
 
 /** Reads such a part, and signs a token that acts for that caller for a minute. */
@@ -197,7 +200,8 @@ export async function openLink(
 ): Promise<{ about: string; caller: Claims; token: string } | undefined> {
   const payload = await verify(text, LINK_AUDIENCE, 0);
   if (typeof payload?.about !== "string") return undefined;
-  const { about, ...caller } = payload;
+  const { about, ...claims } = payload;
+  const caller = { ...claims, role: "authenticated" };
   return { about, caller, token: await sign(caller, WORKER_AUDIENCE, LINK_USE_SECONDS) };
 }
 

@@ -54,6 +54,8 @@ async function auth(method: string, path: string, body?: unknown): Promise<numbe
 }
 
 async function save(request: Request, spec: Saving): Promise<Response> {
+  // Nobody else makes this installation ask an address.
+  await asCaller<Row>(request, "sign_in_settings", { p_org: spec.organization });
   await discover(spec.issuer).catch((error) => {
     const message = "The issuer has no valid discovery document.";
     throw new Answer(400, {

@@ -32,7 +32,7 @@ function bad(detail: string): never {
 function checkHeader(block: Uint8Array): number {
   const name = [field(block, 345, 155), field(block, 0, 100)].filter(Boolean).join("/");
   const kind = String.fromCharCode(block[156]);
-  const size = parseInt(field(block, 124, 12).trim() || "0", 8);
+  const size = Number(`0o${field(block, 124, 12).trim() || "0"}`);
   const sum = block.reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0);
   if (parseInt(field(block, 148, 8), 8) !== sum || Number.isNaN(size)) bad("It is not a tar archive.");
   if (!KINDS.includes(kind)) bad(`"${name}" is neither a file, a folder nor a link.`);

@@ -82,6 +82,8 @@ export async function given(http: Request): Promise<Given> {
   }
   const body = bytes.length ? readJson(new TextDecoder().decode(bytes)) as Row : {};
   const data = body?.data ?? body ?? {};
+  const parts = Array.isArray(data) ? data : [data, data.attributes ?? {}];
+  if (parts.some((each) => typeof each !== "object" || each === null)) refuse(422, "A resource is an object with attributes.");
   if (Array.isArray(data)) return { attributes: {}, relationships: {}, list: data };
   return { attributes: data.attributes ?? data, relationships: data.relationships ?? {}, list: [] };
 }

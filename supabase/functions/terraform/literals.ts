@@ -2,11 +2,13 @@
 
 import { refuse } from "./documents.ts";
 
-const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],=:\n]|[^\s{}[\],=:"]+/g;
+/** A quote that nothing closes takes the rest: to look from each one for its end would take for ever. */
+const TOKENS = /"(?:[^"\\]|\\[^])*(?:"|\\?$)|[{}[\],=:\n]|[^\s{}[\],=:"]+/g;
 const SCALAR = /^(true|false|null|-?\d.*)$/;
 
 /** Reads a literal by turning it into JSON: names get quotes, and lines of an object get commas. */
-export function literal(text: string): unknown {
+export function literal(value: unknown): unknown {
+  const text = String(value);
   const out: string[] = [];
   for (const token of text.match(TOKENS) ?? []) {
     const last = out.at(-1);
@@ -20,8 +22,8 @@ export function literal(text: string): unknown {
   }
   while (out.at(-1) === ",") out.pop();
   try {
-    return JSON.parse(out.join(""), (_, value) =>
-      typeof value === "string" ? value.replaceAll("$${", "${").replaceAll("%%{", "%{") : value);
+    return JSON.parse(out.join(""), (_, each) =>
+      typeof each === "string" ? each.replaceAll("$${", "${").replaceAll("%%{", "%{") : each);
   } catch {
     refuse(422, "The value of a variable is not a literal.", `It begins with: ${text.slice(0, 20)}`);
   }

@@ -1,10 +1,12 @@
 """The text of Terragrunt's files tells: units, what they depend on, what they read, and what is only invented."""
 
+import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from wire.terragrunt import Layout, attributes, is_outside, without_mocks
+from wire.terragrunt import Layout, attributes, is_outside, runs_commands, without_mocks
 
 ROOT = 'include "root" {\n  path = find_in_parent_folders("root.hcl")\n}\n'
 APP = """
@@ -128,15 +130,23 @@ def test_a_folder_outside_of_the_repository_is_known_as_such(path: str, folder: 
 
 
 @pytest.mark.parametrize(
-    ("text", "runs"),
+    ("name", "text", "runs"),
     [
-        ('locals {\n  a = run_cmd("sh", "-c", "id")\n}\n', True),
-        ('terraform {\n  before_hook "a" {\n    commands = ["plan"]\n  }\n}\n', True),
-        ('# run_cmd("id")\nlocals {\n  a = "before"\n}\n', False),
+        ("a/terragrunt.hcl", 'locals {\n  a = run_cmd("sh", "-c", "id")\n}\n', True),
+        ("a/terragrunt.hcl", 'locals {\n  a = run_cmd /* */ (\n"sh", "-c", "id")\n}\n', True),
+        ("a/terragrunt.hcl", 'terraform {\n  before_hook "a" {\n    commands = ["plan"]\n  }\n}\n', True),
+        ("a/terragrunt.hcl", '# run_cmd("id")\nlocals {\n  a = "before"\n}\n', False),
+        # All of these are read where another file includes them.
+        ("a/terragrunt.hcl.json", '{"terraform": {"after_hook": {"a": {"commands": ["plan"]}}}}', True),
+        ("root.txt", 'locals {\n  a = run_cmd("id")\n}\n', True),
+        ("node_modules/root.hcl", 'locals {\n  a = run_cmd("id")\n}\n', True),
     ],
 )
-def test_files_that_run_commands_are_known(text: str, runs: bool) -> None:
-    assert Layout({"a/terragrunt.hcl": text}, []).runs_commands() is runs
+def test_files_that_run_commands_are_known(tmp_path: Path, name: str, text: str, runs: bool) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to("nowhere")
+    assert runs_commands(tmp_path) is runs
 
 
 @pytest.mark.parametrize(
@@ -147,3 +157,23 @@ def test_text_that_leads_nowhere_is_read_to_its_end(text: str) -> None:
     for name in ("a/terragrunt.hcl", "a/terragrunt.stack.hcl"):
         found = Layout({name: text}, [])
         assert [found.unit(each).producers for each in found.units()] in ([], [{}])
+
+
+LOCALS = "".join(f'  a{n} = "{"".join(f"${{local.a{n + 1}}}" for _ in range(20))}"\n' for n in range(9))
+STACKS = "".join(f'stack "s{n}" {{\n  source = "./"\n  path = "p{n}"\n}}\n' for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("terragrunt.hcl", f'locals {{\n{LOCALS}  a9 = "x"\n}}\nterraform {{\n  source = local.a0\n}}\n'),
+        ("terragrunt.hcl", "file(" * 10_000),
+        ("terragrunt.hcl", 'terraform {\n  source = "' + '${"' * 10_000),
+        ("terragrunt.stack.hcl", STACKS),
+    ],
+)
+def test_small_files_that_would_take_for_ever_are_given_up(name: str, text: str) -> None:
+    began = time.process_time()
+    found = Layout({f"a/{name}": text}, [])
+    assert [found.watched(each) for each in found.units()] in ([], [set()])
+    assert time.process_time() - began < 30

@@ -361,8 +361,8 @@ begin
 end;
 $$;
 
--- Refuses a service account where somebody must answer for what is done, a personal token with limits, whose role covers
--- nothing that belongs to a person, and a sign-in that lacks its second step.
+-- Refuses a service account where somebody must answer for what is done, a personal token with limits, whose role
+-- covers nothing that belongs to a person, and a sign-in that lacks its second step.
 create function private.need_person() returns void language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.')

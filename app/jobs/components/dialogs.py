@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.jobs.components.review import discards
+from app.jobs.components.review import DISCARDS
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.ui.dialog import question
@@ -67,7 +67,7 @@ def _discard_question(number: rx.Var[str]) -> rx.Component:
     return question(
         is_open=JobActionState.asking == "discard",
         title="Discard the plan of " + number + "?",
-        text=discards(),
+        text=DISCARDS,
         act="Discard",
         on_act=JobActionState.decide("reject"),
         on_keep=JobActionState.close,

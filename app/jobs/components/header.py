@@ -5,7 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState, may
-from app.jobs.components.review import can_decide
+from app.jobs.components.review import can_decide, discard_button
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
@@ -50,7 +50,7 @@ def _button(label: str, event: Any, icon_name: str = "", *, is_ink: bool = False
 
 
 def _plan_act() -> rx.Component:
-    """Apply the plan; or say why that is over, and offer a new one."""
+    """Discard the plan or apply it; or say why that is over, and offer a new one."""
     moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
     again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
@@ -58,7 +58,11 @@ def _plan_act() -> rx.Component:
     return rx.cond(
         JobState.newer_serial >= 0,
         rx.cond(may("job.plan"), rx.fragment(old, again)),
-        rx.cond(may("job.apply"), apply_it),
+        # To reject the plan of a pull request is a review, on its change's page.
+        rx.fragment(
+            rx.cond(may("job.approve") & (View["git"]["pull_request"] == ""), discard_button()),
+            rx.cond(may("job.apply"), apply_it),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from app.ui.panel import titled_panel
 
 View = JobState.view
 Planned = JobState.planned
+DISCARDS = "Discard is final: nothing is changed, and this plan is never applied."
 COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "p-r"), ("deletes", "−", "p-d"))
 
 
@@ -67,15 +68,12 @@ def _missing() -> Any:
         rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
-    return rx.fragment(words, deadline, " ", discards())
+    return rx.fragment(words, deadline, " ", DISCARDS)
 
 
-def discards() -> Any:
-    """Describe the effect of Discard, beside the button and in its confirmation."""
-    return (
-        "Discard ends #"
-        + View["number"].to_string()
-        + " as cancelled: nothing is changed, and its plan is not used again."
+def discard_button() -> rx.Component:
+    return plain_button(
+        "Discard", on_click=JobActionState.ask("discard"), title=DISCARDS, custom_attrs={"data-testid": "discard"}
     )
 
 
@@ -114,13 +112,10 @@ def _acts() -> rx.Component:
         "Plan again",
         on_click=RunState.plan_to_apply(View["module_id"].to(str), View["type"] == "DESTROY"),
     )
-    discard = plain_button(
-        "Discard", on_click=JobActionState.ask("discard"), title=discards(), custom_attrs={"data-testid": "discard"}
-    )
     # Without approvals, confirming is what runs it.
     may_confirm = may("job.apply") | (JobState.approvals_required > 0)
     go = rx.cond(Planned.is_outdated, rx.cond(may("job.apply"), again), rx.cond(may_confirm, confirm))
-    return rx.el.div(discard, go, class_name="ry-acts")
+    return rx.el.div(discard_button(), go, class_name="ry-acts")
 
 
 def decision_bar() -> rx.Component:

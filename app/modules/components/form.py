@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.state.form import ModuleFormState
 from app.modules.view.form import FileRow
@@ -211,7 +212,7 @@ def _time_limits(inherited: str) -> rx.Component:
 
 def _where() -> rx.Component:
     new = rx.el.div(
-        _text("group_path", "Group", "Created if it does not exist yet.", "platform/network"),
+        _text("group_path", "Group", "Created if it does not exist yet.", "platform/network", **picks("groups")),
         _text("name", "Name", "Lower-case letters, digits and dashes.", "vpc"),
         class_name="ry-two",
     )

@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.access.panel import access_panel
 from app.frame.layout import OF_GROUP, path_tabs
+from app.frame.pick import picks
 from app.frame.session import SessionState, may
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
@@ -62,13 +63,9 @@ def _assign() -> rx.Component:
         required=True,
         auto_complete="off",
         placeholder="Runner's name",
-        on_change=GroupState.offer.debounce(200),
-        on_focus=GroupState.offer(""),
+        aria_label="Runner to assign",
         class_name="grow",
-        custom_attrs={"list": "group-runner-names", "aria-label": "Runner to assign"},
-    )
-    names = rx.el.datalist(
-        rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
+        **picks("workers"),
     )
     button = plain_button("Assign", type="submit")
     add = page_link(
@@ -77,7 +74,7 @@ def _assign() -> rx.Component:
         href="/dashboard/runners?add=" + Group["path"].to(str),
         class_name="ry-a ry-row c6 ry-whole-line",
     )
-    return rx.form(name, names, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
+    return rx.form(name, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
 
 
 def _runners() -> rx.Component:

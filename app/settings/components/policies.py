@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import admin_button
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.jobs.view.checks import LEVELS
 from app.settings.components.settings_page import settings_page
@@ -43,7 +44,7 @@ def _fields() -> list[rx.Component]:
     folder = rx.el.p("It comes from a folder: change the files there, and attach it again.", class_name="mut")
     return [
         fields.text("name", "Name", "Lower-case letters, digits and hyphens.", disabled=is_old),
-        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
+        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old, **picks("groups", "modules")),
         fields.choice("level", "Level", {**LEVELS, TEST: "Back-test first"}, effect),
         rx.cond(State.kind != FOLDER, fields.choice("kind", "Made of", {RULES: "Rules in Rego", COMMAND: "A command"})),
         rx.match(State.kind, (FOLDER, folder), (COMMAND, command), rules),

@@ -115,7 +115,7 @@ def panel(*children: rx.Component, **props: object) -> rx.Component:
 RUNNERS = (("Runners", "/dashboard/runners"), ("Versions", "/dashboard/runners/versions"))
 JOBS = (("Jobs", "/dashboard/jobs"), ("Schedules", "/dashboard/jobs/schedules"))
 FIGURES = (("Figures", "/dashboard/figures"), ("Events", "/dashboard/events"))
-OF_GROUP = ("Overview", "Variables", "Runners", "Access")
+OF_GROUP = ("Overview", "Modules", "Variables", "Access", "Runners", "Policies")
 OF_MODULE = ("Overview", "Variables", "Order", "State", "Access")
 
 

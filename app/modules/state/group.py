@@ -5,7 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import AppState
+from app.jobs.view.checks import PolicySet, policy_set
 from app.modules.view import group as views
+from app.modules.view.module import is_below
 from app.project.models import Filter, Query, Row
 
 
@@ -14,6 +16,8 @@ class GroupState(AppState, rx.State):
     runners: list[views.GroupRunner] = []
     runner_total: int = 0
     modules: list[views.GroupModule] = []
+    first: list[views.GroupModule] = []
+    policies: list[PolicySet] = []
     total: int = 0
     said: str = ""
 
@@ -25,7 +29,14 @@ class GroupState(AppState, rx.State):
     def _show_modules(self, path: str, modules: list[Row], total: int) -> None:
         self._assign("total", total)
         self._assign("modules", views.modules(path, modules))
+        self._assign("first", views.first(self.modules))
         self._assign("said", views.summary(modules, total))
+
+    async def _read_policies(self, path: str) -> None:
+        """Read the policy sets that the modules of a group must pass."""
+        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path,name")
+        rows = await self._select_all("policy_sets", query)
+        self._assign("policies", [policy_set(row) for row in rows if is_below(path, row["path"])])
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:

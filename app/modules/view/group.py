@@ -7,6 +7,8 @@ from app.modules.view.tree import result
 from app.ui.view import Row, read
 
 MOST_MODULES = 200
+# So many are on the first page of a group.
+FIRST = 8
 
 
 class GroupRunner(TypedDict):
@@ -46,6 +48,15 @@ def runner(row: Row, path: str) -> GroupRunner:
 def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
     below = [row for row in rows if str(row["path"]).startswith(f"{path}/")]
     return [_module(row) for row in below[:MOST_MODULES]]
+
+
+def first(modules: Iterable[GroupModule]) -> list[GroupModule]:
+    """Pick what needs somebody, and then what changed last."""
+
+    def rank(one: GroupModule) -> tuple[bool, str]:
+        return one["status"] in ("FAILED", "NEEDS_ATTENTION") or one["drift"] != "", one["ended_at"]
+
+    return sorted(modules, key=rank, reverse=True)[:FIRST]
 
 
 def summary(rows: Sequence[Row], total: int) -> str:

@@ -19,7 +19,8 @@ NAMES = {"modules": ("path", "deleted_at"), "groups": ("path", ""), "workers": (
 
 def containing(column: str, text: str) -> Filter:
     """Find what has this text in a column, letter by letter."""
-    words = re.sub(r"[^\w./ -]", "", text[:100]).replace("_", r"\_")
+    # A comma, a quote or a bracket would end PostgREST's value, and no path has one.
+    words = re.sub(r"[^\w./ -]", "", text[:100]).strip().replace("_", r"\_")
     return Filter(column, "ilike", f"*{words}*")
 
 

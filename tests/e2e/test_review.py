@@ -244,7 +244,7 @@ def test_runners_are_assigned_and_added_on_a_group_s_page(
 
     runners.get_by_role("link", name="Add runner here").click()
     sheet = page.get_by_role("dialog")
-    expect(sheet.get_by_text("near/by")).to_be_visible()
+    expect(sheet.get_by_label("Assign to")).to_have_value("near/by")
 
 
 def test_a_group_shows_its_runners_and_plans_all_its_modules(

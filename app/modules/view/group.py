@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from app.modules.view.tree import result
 from app.ui.view import Row, read
 
 MOST_MODULES = 200
@@ -25,7 +24,6 @@ class GroupModule(TypedDict):
     path: str
     name: str
     status: str
-    words: str
     drift: str
     job: str
     ended_at: str
@@ -81,7 +79,6 @@ def _module(row: Row) -> GroupModule:
         GroupModule,
         row,
         status=status,
-        words=result(status, str(last.get("type") or "")),
         drift=f"Drift in {drifted}" if row.get("drift_since") else "",
         job=last.get("number"),
         ended_at=last.get("finished_at"),

@@ -10,7 +10,7 @@ from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
 from app.ui.controls import act_button, icon, number_link, plain_button
-from app.ui.elements import clock_time, date
+from app.ui.elements import clock_time, zoned_time
 from app.ui.panel import titled_panel
 
 View = JobState.view
@@ -65,7 +65,7 @@ def _missing() -> Any:
     alone = "Confirming starts it. No runner is reserved: any eligible one applies the saved plan."
     deadline = rx.cond(
         Planned.deadline != "",
-        rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
+        rx.fragment(" It expires at ", zoned_time(Planned.deadline), "."),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
     return rx.fragment(words, deadline, " ", DISCARDS)

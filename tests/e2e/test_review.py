@@ -259,6 +259,17 @@ def test_a_group_shows_its_runners_and_plans_all_its_modules(
     page.get_by_role("treeitem", name=re.compile(r"^eu\b")).click()
     expect(page.get_by_role("heading", name="fleet/eu")).to_be_visible()
     expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2)
+    tabs = page.get_by_role("navigation", name="Parts of the page")
+    for path in ("fleet", "fleet/us"):
+        spec = {"name": path.replace("/", "-"), "level": "mandatory", "files": {"p.rego": "package main"}}
+        product.rpc(owner.token, "attach_policy", {"p_org": owner.org_id, "p_path": path, "p_spec": spec})
+    tabs.get_by_role("link", name="Policies").click()
+    policies = page.get_by_role("table", name="Policies").locator("tbody").get_by_role("row")
+    expect(policies).to_have_text(re.compile("^fleet.*Mandatory"))
+    tabs.get_by_role("link", name="Modules").click()
+    expect(page.get_by_role("table", name="Policies")).to_have_count(0)
+    expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2)
+    tabs.get_by_role("link", name="Overview").click()
     page.get_by_role("button", name="Plan all").click()
     of_group = "select id from public.provision_jobs where group_path = 'fleet/eu' and org_id = %s"
     made = wait_until(lambda: rows if len(rows := product.sql(of_group, owner.org_id)) == 2 else [])

@@ -44,7 +44,7 @@ class PickState(AppState, rx.State):
 
 
 def picks(*tables: str) -> dict[str, Any]:
-    """Let a field offer the rows of these tables by their names as somebody types."""
+    """Make a field offer the rows of these tables, by their names, as somebody types."""
     offer = PickState.offer(" ".join(tables))
     listed = {"list": "offered", "spellCheck": "false"}
     return {"on_change": offer.debounce(200), "on_focus": PickState.offer(" ".join(tables), ""), "custom_attrs": listed}

@@ -29,7 +29,7 @@ class RunnerForm(AppState, mixin=True):
             self.name, self.name_problem = name, new_name_problem(name)
 
     def _reach(self) -> dict[str, Any]:
-        """What the runner serves: one path, or without one all modules."""
+        """Name the path that the runner serves; without one it serves all modules."""
         path = self.path.strip("/ ")
         return {"is_assigned_to_all_modules": not path, "assignments": [path] if path else []}
 

@@ -12,7 +12,8 @@ from app.frame.session import AppState
 from app.project.models import Filter, Query
 
 MOST_OFFERED = 20
-ZONES = "zones"
+# Read once: it opens a file for each zone.
+ZONES, KNOWN_ZONES = "zones", available_timezones()
 # By table: the column that names a row, and the one that is set when the row was removed.
 NAMES = {"modules": ("path", "deleted_at"), "groups": ("path", ""), "workers": ("name", "removed_at")}
 
@@ -39,7 +40,7 @@ class PickState(AppState, rx.State):
     @rx.event
     async def offer(self, tables: str, text: str) -> None:
         found = await asyncio.gather(*(self._names(name, text) for name in tables.split() if name in NAMES))
-        zones = available_timezones() if tables == ZONES else ()
+        zones = KNOWN_ZONES if tables == ZONES else ()
         self._assign("offered", sorted(itertools.chain(zones, *found)))
 
 

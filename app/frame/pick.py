@@ -39,7 +39,7 @@ class PickState(AppState, rx.State):
 
     @rx.event
     async def offer(self, tables: str, text: str) -> None:
-        found = await asyncio.gather(*(self._names(name, text) for name in tables.split() if name in NAMES))
+        found = await asyncio.gather(*(self._names(name, text) for name in NAMES if name in tables.split()))
         zones = KNOWN_ZONES if tables == ZONES else ()
         self._assign("offered", sorted(itertools.chain(zones, *found)))
 

@@ -10,10 +10,10 @@ from app.ui.dialog import cancel, dialog, dialog_acts
 
 
 def problem_line(key: Any, words: Any) -> rx.Component:
-    """The line with a field's problem, read out as it appears."""
-    return rx.el.small(
-        icon("circle-alert"), words, class_name="err", role="alert", custom_attrs={"data-testid": f"error-{key}"}
-    )
+    """The line with a field's problem, read out as it appears; a node of its own, by which the browser finds it (dialogs.js)."""
+    name = f"error-{key}"
+    attrs = {"data-testid": name}
+    return rx.el.small(icon("circle-alert"), words, class_name="err", role="alert", key=name, custom_attrs=attrs)
 
 
 def labelled(label: Any, *inside: Any) -> rx.Component:

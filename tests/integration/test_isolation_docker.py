@@ -51,8 +51,8 @@ def image() -> str:
     if not shutil.which("docker") or docker("image", "inspect", IMAGE).returncode != 0:
         pytest.skip(f"no Docker here, or no image {IMAGE}: docker build --file deploy/Dockerfile --tag {IMAGE} .")
     name = f"{IMAGE}-isolation"
-    target = "$(/opt/runyard/bin/python -c 'import worker; print(worker.__path__[0])')"
-    steps = f"rm -rf {target} $(dirname {target})/wire && cp -r /src/* $(dirname {target}) && rm -rf /src"
+    packages = "$(dirname $(/opt/runyard/bin/python -c 'import worker; print(worker.__path__[0])'))"
+    steps = f"cd {packages} && rm -rf worker wire && cp -r /src/* . && rm -rf /src"
     recipe = f"FROM {IMAGE}\nUSER 0\nCOPY wire /src/wire\nCOPY worker /src/worker\nRUN {steps}\nUSER 10001\n"
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:

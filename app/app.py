@@ -122,7 +122,7 @@ app = rx.App(
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=[build_api(runtime(), [part.build_routes for part in API]), _with_headers, _with_advice],
-    toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
+    toaster=rx.toast.provider(position="top-center", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar shows the same in our words, and stays true while the server is away.
 app.app_wraps[5, "Overlay"] = lambda _stateful: None

@@ -17,7 +17,7 @@
     leaving = 0;
     if (root.dataset.cut) return;
     root.dataset.cut = new Date(heardAt || Date.now()).toISOString();
-    const at = new Date(root.dataset.cut).toTimeString().slice(0, 8);
+    const at = new Date(root.dataset.cut).toTimeString().slice(0, 17);
     for (const place of document.querySelectorAll("[data-cut-since]")) place.textContent = ` since ${at}`;
     window.dispatchEvent(new Event("ry-cut"));
     // Nothing was heard after that click: perhaps it never arrived.

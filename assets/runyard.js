@@ -40,7 +40,7 @@
   }
   /* A moment that matters keeps its time on later days, too. */
   function clock(at) {
-    return at >= midnight() ? `${hour(at)}:${two(at.getSeconds())}` : `${day(at)}, ${hour(at)}`;
+    return day(at) === day(new Date(now())) ? `${hour(at)}:${two(at.getSeconds())}` : `${day(at)}, ${hour(at)}`;
   }
   /* Made once: a formatter costs more than everything else that ticks. */
   const zone = Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
@@ -65,7 +65,7 @@
       const until = new Date(this.getAttribute("until") || "");
       const end = isNaN(until) ? now() : until.getTime();
       const mode = this.getAttribute("mode");
-      const text = mode === "for" ? (isNaN(until) ? span : took)(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "hour" ? hour(at) : mode === "clock" ? clock(at) : rough(now() - at);
+      const text = mode === "for" ? (isNaN(until) ? span : took)(end - at) : mode === "timer" ? timer(end - at) : mode === "date" ? day(at) : mode === "time" ? time(at) : mode === "hour" ? hour(at) : mode === "clock" ? clock(at) : mode === "zoned" ? `${clock(at)} ${zoneOf(at)}` : rough(now() - at);
       this.write(text, exact(at));
     }
     write(text, title) {

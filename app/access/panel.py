@@ -9,7 +9,7 @@ from app.access.view import ICONS, AccessRow
 from app.frame.session import may
 from app.ui.controls import act_button, icon, offered, page_link, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
-from app.ui.form.elements import dialog_form, field
+from app.ui.form.elements import dialog_form, exact_input, field
 from app.ui.panel import titled_panel
 from app.ui.resource import Act, Column, removal, row_menu, rows_table
 
@@ -71,14 +71,8 @@ def access_panel() -> rx.Component:
 def _person(key: str, placeholder: str) -> rx.Component:
     """A field that knows everybody who can be named."""
     names = rx.el.datalist(rx.foreach(State.offered, lambda each: rx.el.option(value=each)), id=f"{key}-names")
-    entry = rx.input(
-        id=f"s-{key}",
-        name="who",
-        placeholder=placeholder,
-        required=True,
-        auto_complete="off",
-        custom_attrs={"list": f"{key}-names", "spellCheck": "false"},
-    )
+    attrs = {"list": f"{key}-names", "spellCheck": "false"}
+    entry = exact_input(id=f"s-{key}", name="who", placeholder=placeholder, required=True, custom_attrs=attrs)
     return rx.fragment(entry, names)
 
 

@@ -8,7 +8,7 @@ import reflex as rx
 
 from app.frame.session import NO_LINK, SessionState
 from app.ui.controls import icon, quiet_button
-from app.ui.elements import clock_seconds
+from app.ui.elements import zoned_time
 from app.ui.panel import RETRY
 
 KEPT = "Applies continue on their runners, and their state is kept there."
@@ -52,7 +52,7 @@ def _words(*parts: rx.Component | str) -> rx.Component:
 
 def _since() -> rx.Component:
     at = SessionState.link_since
-    return rx.cond(at != "", rx.fragment(" since ", clock_seconds(at)))
+    return rx.cond(at != "", rx.fragment(" since ", zoned_time(at)))
 
 
 def connection_banner() -> rx.Component:

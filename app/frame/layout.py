@@ -10,6 +10,7 @@ import reflex as rx
 from app.frame.connection import connection_banner, connection_mark
 from app.frame.keyboard import keyboard_help
 from app.frame.palette.dialog import palette, palette_button
+from app.frame.pick import offered_names
 from app.frame.session import SessionState
 from app.frame.sidebar import bottom_tabs, sidebar, small_menu
 from app.ui.controls import act_button, at, icon, page_link, plain_button
@@ -75,6 +76,7 @@ def page(
         bottom_tabs(active),
         keyboard_help(),
         palette(),
+        offered_names(),
         *dialogs,
         class_name="ry-shell",
     )
@@ -113,7 +115,7 @@ def panel(*children: rx.Component, **props: object) -> rx.Component:
 RUNNERS = (("Runners", "/dashboard/runners"), ("Versions", "/dashboard/runners/versions"))
 JOBS = (("Jobs", "/dashboard/jobs"), ("Schedules", "/dashboard/jobs/schedules"))
 FIGURES = (("Figures", "/dashboard/figures"), ("Events", "/dashboard/events"))
-OF_GROUP = ("Overview", "Variables", "Runners", "Access")
+OF_GROUP = ("Overview", "Modules", "Variables", "Access", "Runners", "Policies")
 OF_MODULE = ("Overview", "Variables", "Order", "State", "Access")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.layout import Route, head, page
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
@@ -44,7 +45,7 @@ def _from_git() -> rx.Component:
     return rx.form(
         _input("url", "Git URL", State.url, class_name="grow ry-mono", required=True),
         _input("ref", "Branch, tag or commit", State.ref, width="160px"),
-        _input("group", "Group", State.group, width="160px", required=True),
+        _input("group", "Group", State.group, width="160px", required=True, **picks("groups")),
         act_button(rx.cond(State.number > 0, "Read again", "Read"), type="submit", disabled=State.is_reading),
         on_submit=State.read,
         class_name="ry-bar grow",
@@ -55,7 +56,7 @@ def _from_git() -> rx.Component:
 def _from_archive() -> rx.Component:
     return rx.el.div(
         rx.el.input(type="file", id="move-in-archive", accept=".tar,.tgz,.gz,.zip", aria_label="Archive"),
-        _input("group", "Group", State.group, width="160px"),
+        _input("group", "Group", State.group, width="160px", **picks("groups")),
         act_button("Read", on_click=rx.call_script(SEND, callback=State.sent), type="button"),
         rx.cond(State.archive != "", rx.el.span("Read: ", State.archive, class_name="mut")),
         class_name="ry-bar grow",

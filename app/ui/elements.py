@@ -99,6 +99,11 @@ def clock_seconds(at: rx.Var[str] | str, **props: object) -> rx.Component:
     return AgoElement.create(at=at, mode="clock", **props)
 
 
+def zoned_time(at: rx.Var[str] | str) -> rx.Component:
+    """Show the time of day or date and minute with the time zone: in a sentence, beside times that are not the reader's."""
+    return AgoElement.create(at=at, mode="zoned")
+
+
 def doc_link(label: str, path: str) -> rx.Component:
     """Link to a page of the documentation, which the product serves itself."""
     return rx.el.a(label, href=f"/docs/{path}/", target="_blank", class_name="ry-link")

@@ -30,6 +30,11 @@ def titled_panel(title: str, aside: Any = None, *children: Any, **props: Any) ->
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
+def fact(label: Any, *value: Any) -> rx.Component:
+    """A fact in a list of them."""
+    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
+
+
 def or_problem(state: Any, what: str, body: rx.Component, *, is_page: bool = False) -> rx.Component:
     """The body, or what went wrong while it was loaded; in a panel of its own where it is all of a page."""
     problem = failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load)

@@ -148,6 +148,27 @@ def test_a_job_page_offers_what_one_may_do_at_its_path(product: Product, owner: 
     expect(button(page, "Cancel")).to_have_count(0)
 
 
+def test_a_plan_that_no_apply_follows_is_discarded_by_those_who_approve(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Opened
+) -> None:
+    number = enqueue(product, owner, make_module(product, owner, "unused/app"), "PLAN")
+    runner.finish(runner.claim(number), "SUCCEEDED", summary={"create": 1, "has_changes": True, "outputs": []})
+    person, user = viewer(product, owner, "plans")
+    give(product, owner, "unused", "planner", user)
+    other, page = open_as(person), open_as(owner)
+    other.goto(f"/dashboard/jobs/{number}")
+    expect(button(other, "Open module")).to_be_visible()
+    expect(button(other, "Discard")).to_have_count(0)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(button(page, "Apply this plan")).to_be_visible()
+    button(page, "Discard").click()
+    button(page.get_by_role("alertdialog"), "Discard").click()
+    for each in (page, other):
+        expect(each.locator("[data-stage=Review]")).to_contain_text("discarded")
+        expect(button(each, "Discard")).to_have_count(0)
+    expect(button(page, "Apply this plan")).to_have_count(0)
+
+
 def test_teams_and_roles_are_made_and_given(product: Product, open_as: Opened) -> None:
     owner = product.person("teams")
     person, _ = viewer(product, owner, "mate")

@@ -47,6 +47,8 @@ def test_dependency_is_added_and_removed_on_the_module_s_page(product: Product, 
     card.get_by_label("Module to depend on").fill("card/site")
     card.get_by_role("button", name="Add dependency").click()
     expect(page.locator("[data-sonner-toast][data-type=error]")).to_contain_text('"card/site" cannot depend on itself.')
+    card.get_by_label("Module to depend on").fill("netw")
+    expect(page.locator("#offered option")).to_have_count(1)
     card.get_by_label("Module to depend on").fill("card/network")
     card.get_by_label("Bindings, as input=output").fill("vpc_id=vpc")
     card.get_by_label("Bindings, as input=output").press("Enter")

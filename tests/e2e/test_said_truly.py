@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -141,7 +142,7 @@ JUDGE = """() => {
   const covered = (toast) => {
     const at = toast.getBoundingClientRect();
     const touches = (one) => one.right > at.left && one.left < at.right && one.bottom > at.top && one.top < at.bottom;
-    const buttons = [...document.querySelectorAll('.ry-head button')];
+    const buttons = [...document.querySelectorAll('main button, main a.rt-Button, .ry-decide button')];
     const top = document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2);
     return { covers: buttons.filter((one) => touches(one.getBoundingClientRect())).map((one) => one.innerText),
              takes_clicks: toast.contains(top), font: getComputedStyle(toast).fontFamily };
@@ -156,18 +157,29 @@ JUDGE = """() => {
 }"""
 
 
-def test_a_toast_is_ours_and_covers_no_button(product: Product, owner: Person, open_as: Opener) -> None:
-    product.runner(owner, "switched-off")
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_toast_is_ours_and_covers_no_button(product: Product, owner: Person, open_as: Opener, width: int) -> None:
+    key = product.runner(owner, f"switched-off-{width}")["id"]
     page = open_as(owner)
+    page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(reduced_motion="reduce")
-    page.goto("/dashboard/runners")
-    page.get_by_role("button", name="More actions for switched-off").click()
-    page.get_by_role("menuitem", name="Disable").click()
+    page.goto(f"/dashboard/runners/{key}")
+    expect(page.get_by_role("switch", name="Several instances")).to_be_attached()
     page.evaluate(JUDGE)
-    page.get_by_role("alertdialog").get_by_role("button", name="Disable", exact=True).click()
+    page.get_by_role("switch", name="Several instances").dispatch_event("click")
     judged = page.evaluate("window.judged")
     assert (judged["covers"], judged["takes_clicks"]) == ([], False)
     assert "Inter" in judged["font"]
+
+
+def test_a_time_in_a_sentence_has_its_zone(chromium: Browser) -> None:
+    now = datetime.now(UTC)
+    page = chromium.new_page(timezone_id="UTC")
+    times = "".join(f"<ry-ago mode='zoned' at='{(now + timedelta(days=n)).isoformat()}'></ry-ago>" for n in (-2, 2))
+    page.set_content(times)
+    page.add_script_tag(path=PROJECT / "assets" / "runyard.js")
+    expect(page.locator("ry-ago")).to_have_text([re.compile(r"^\d+ [A-Z][a-z]+, \d\d:\d\d UTC$")] * 2)
+    page.close()
 
 
 def test_short_durations_are_shown_in_tenths_of_a_second(chromium: Browser) -> None:

@@ -1,13 +1,13 @@
 """The palette, open or not, and what it found."""
 
 import asyncio
-import re
 from typing import Any
 
 import reflex as rx
 
 from app.frame.palette import view
 from app.frame.palette.view import Group
+from app.frame.pick import containing
 from app.frame.session import AppState
 from app.project.errors import AppError
 from app.project.models import Filter, Page, Query
@@ -95,7 +95,6 @@ class PaletteState(AppState, rx.State):
         ]
 
     async def _search_groups(self, text: str) -> Page:
-        words = re.sub(r"[^\w./ -]", "", text).replace("_", r"\_")
-        filters = (Filter("org_id", "eq", await self._org_id()), Filter("path", "ilike", f"*{words}*"))
+        filters = (Filter("org_id", "eq", await self._org_id()), containing("path", text))
         query = Query(columns="path", filters=filters, order="path", limit=view.FEW, is_counted=True)
         return await self._select("groups", query)

@@ -10,7 +10,7 @@ from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.controls import act_button, icon, number_link, plain_button, small_button
 from app.ui.dialog import dialog_acts
-from app.ui.elements import DOWNLOAD, clock_seconds
+from app.ui.elements import DOWNLOAD, zoned_time
 from app.ui.panel import notice
 
 View = JobState.view
@@ -60,7 +60,7 @@ def out_of_contact() -> rx.Component:
     note = notice(
         "unplug",
         "Out of contact since ",
-        clock_seconds(JobState.silent_since),
+        zoned_time(JobState.silent_since),
         ". ",
         rx.el.span(rx.cond(is_changing, changing, handed_on)),
         tone="amber",
@@ -149,7 +149,7 @@ def _story() -> rx.Component:
         View["problem"].to(str),
         " ",
         rx.cond(
-            View["lost_at"] != "", rx.fragment("Last sign at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". ")
+            View["lost_at"] != "", rx.fragment("Last sign at ", zoned_time(View["lost_at"].to(str)), _reason(), ". ")
         ),
     )
     return rx.el.p(
@@ -220,7 +220,7 @@ def late_report() -> rx.Component:
         "info",
         View["runner"],
         " returned",
-        rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
+        rx.cond(JobState.late_at != "", rx.fragment(" at ", zoned_time(JobState.late_at)), ""),
         " and reported ",
         rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
         ". ",

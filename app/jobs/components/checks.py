@@ -8,6 +8,14 @@ from app.jobs.state.job import JobState
 from app.jobs.view.checks import Check, Found
 from app.ui.controls import act_button, icon
 from app.ui.panel import titled_panel
+from app.ui.resource import Column, mono, strong
+
+SETS = (
+    Column("Set", strong("name"), "n-a"),
+    Column("Modules", mono("place"), "n-b"),
+    Column("Level", "level_word", "n-c"),
+    Column("Source", mono("source", "ry-breaks"), "mut hide-s"),
+)
 
 
 def _found(found: rx.Var[Found]) -> rx.Component:

@@ -2,30 +2,21 @@
 
 import reflex as rx
 
-from app.jobs.components.review import discards
+from app.jobs.components.review import DISCARDS
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.ui.dialog import question
+from app.ui.dialog import dialog_field, question
+from app.ui.form.elements import exact_input
 
 View = JobState.view
 
 
 def _proof() -> rx.Component:
-    return rx.el.div(
-        rx.el.label("Lock id", html_for="lock-proof"),
-        rx.input(
-            id="lock-proof",
-            value=JobActionState.typed,
-            on_change=JobActionState.set_typed,
-            auto_complete="off",
-            class_name="ry-mono",
-            custom_attrs={"spellCheck": "false"},
-        ),
-        rx.el.small(
-            "The state panel on this page shows it: ", rx.el.span(JobState.state.lock_id, class_name="ry-mono")
-        ),
-        class_name="ry-f ry-dialog-field",
+    lock = rx.el.span(JobState.state.lock_id, class_name="ry-mono")
+    typed = exact_input(
+        id="lock-proof", value=JobActionState.typed, on_change=JobActionState.set_typed, class_name="ry-mono"
     )
+    return dialog_field("lock-proof", "Lock id", typed, rx.el.small("The state panel on this page shows it: ", lock))
 
 
 QUESTIONS = (
@@ -67,7 +58,7 @@ def _discard_question(number: rx.Var[str]) -> rx.Component:
     return question(
         is_open=JobActionState.asking == "discard",
         title="Discard the plan of " + number + "?",
-        text=discards(),
+        text=DISCARDS,
         act="Discard",
         on_act=JobActionState.decide("reject"),
         on_keep=JobActionState.close,

@@ -5,13 +5,14 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState, may
-from app.jobs.components.review import can_decide
+from app.jobs.components.review import can_decide, discard_button
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.badges import job_badge, tag
-from app.ui.controls import dropdown, icon, number_link, page_link, plain_button
+from app.ui.controls import act_button, dropdown, icon, number_link, page_link, plain_button
 from app.ui.elements import ago, clock_seconds, since
+from app.ui.panel import fact
 
 View = JobState.view
 
@@ -43,22 +44,20 @@ def _cancel_menu() -> rx.Component:
     )
 
 
-def _button(label: str, event: Any, icon_name: str = "", *, is_ink: bool = False) -> rx.Component:
-    mark = [icon(icon_name)] if icon_name else []
-    rank: dict[str, Any] = {"high_contrast": True} if is_ink else {"variant": "surface"}
-    return rx.button(*mark, label, on_click=event, color_scheme="gray", **rank)
-
-
 def _plan_act() -> rx.Component:
-    """Apply the plan; or say why that is over, and offer a new one."""
+    """Discard the plan or apply it; or say why that is over, and offer a new one."""
     moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
-    again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
-    apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
+    again = plain_button(icon("rotate-cw"), "Plan again", on_click=RunState.run_now("PLAN", View["module_id"].to(str)))
+    apply_it = act_button(icon("play"), "Apply this plan", on_click=JobActionState.apply_plan)
     old = rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"})
     return rx.cond(
         JobState.newer_serial >= 0,
         rx.cond(may("job.plan"), rx.fragment(old, again)),
-        rx.cond(may("job.apply"), apply_it),
+        # To reject the plan of a pull request is a review, on its change's page.
+        rx.fragment(
+            rx.cond(may("job.approve") & (View["git"]["pull_request"] == ""), discard_button()),
+            rx.cond(may("job.apply"), apply_it),
+        ),
     )
 
 
@@ -166,10 +165,6 @@ def job_head() -> rx.Component:
     )
 
 
-def _fact(label: Any, *value: Any) -> rx.Component:
-    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
-
-
 def _runner() -> rx.Component:
     link = page_link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
     none = rx.cond(View["ended_at"] != "", "none", "none yet")
@@ -178,8 +173,8 @@ def _runner() -> rx.Component:
 
 
 def _lease() -> rx.Component:
-    renewed = _fact("Heartbeat", rx.el.span(ago(JobState.lease_at), class_name="num"))
-    lost = _fact("Last sign", rx.el.span(clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
+    renewed = fact("Heartbeat", rx.el.span(ago(JobState.lease_at), class_name="num"))
+    lost = fact("Last sign", rx.el.span(clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",
         rx.cond(View["lost_at"] != "", lost),
@@ -191,7 +186,7 @@ def _job_fact(label: str, key: str) -> rx.Component:
     number = View[key].to_string()
     custom = {"data-testid": key}
     link = number_link(number, custom_attrs=custom)
-    return rx.cond(View[key].to(int) > 0, _fact(label, link))
+    return rx.cond(View[key].to(int) > 0, fact(label, link))
 
 
 def _checked_by() -> rx.Component:
@@ -204,8 +199,8 @@ def _git_facts() -> rx.Component:
     author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"))
     plain = rx.el.span(git["commit"], class_name="ry-mono")
     linked = page_link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
-    commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
-    pull = _fact("Pull request", page_link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
+    commit = fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
+    pull = fact("Pull request", page_link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
     return rx.fragment(rx.cond(git["commit"] != "", commit), rx.cond(git["pull_request"] != "", pull))
 
 
@@ -217,20 +212,20 @@ def job_facts() -> rx.Component:
     )
     message = rx.el.span(View["message"], custom_attrs={"data-testid": "message"})
     return rx.el.dl(
-        rx.cond(View["message"] != "", _fact("Message", message)),
-        _fact(View["time_label"], duration),
-        _fact("Runner", _runner()),
-        _fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
+        rx.cond(View["message"] != "", fact("Message", message)),
+        fact(View["time_label"], duration),
+        fact("Runner", _runner()),
+        fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
         _lease(),
-        rx.cond(View["is_waiting"], _fact("Priority", View["priority"])),
-        rx.cond(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
-        rx.cond(View["engine"] != "", _fact("Engine", View["engine"])),
-        rx.cond(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        rx.cond(View["is_waiting"], fact("Priority", View["priority"])),
+        rx.cond(View["labels"].to(list[str]).length() > 0, fact("Needs", needs)),
+        rx.cond(View["engine"] != "", fact("Engine", View["engine"])),
+        rx.cond(View["source"] != "", fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
         _git_facts(),
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),
-        rx.cond(JobState.checked_by > 0, _fact("Checked by", _checked_by())),
-        _fact("Requested by", View["by"]),
+        rx.cond(JobState.checked_by > 0, fact("Checked by", _checked_by())),
+        fact("Requested by", View["by"]),
         class_name="ry-panel ry-facts",
     )

@@ -15,17 +15,13 @@ from app.ui.elements import DOWNLOAD, clock_seconds
 State = KeptStatesState
 
 
-def _button(label: str, event: Any) -> rx.Component:
-    return small_button(label, on_click=event)
-
-
 def _kept(kept: rx.Var[KeptState]) -> rx.Component:
     address = "/api/kept-states/" + kept["id"].to(str)
     download = link_button(icon("download"), "Download", href=address, size="1", attrs=DOWNLOAD)
     acts = rx.el.div(
         download,
-        _button("Store", State.ask("store", kept["id"].to(str))),
-        _button("Discard", State.ask("discard", kept["id"].to(str))),
+        small_button("Store", on_click=State.ask("store", kept["id"].to(str))),
+        small_button("Discard", on_click=State.ask("discard", kept["id"].to(str))),
         class_name="ry-acts",
     )
     about = rx.el.small(kept["about"], ", ", clock_seconds(kept["written_at"].to(str)))

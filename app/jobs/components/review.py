@@ -10,11 +10,12 @@ from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
 from app.ui.controls import act_button, icon, number_link, plain_button
-from app.ui.elements import clock_time, date
+from app.ui.elements import clock_time, zoned_time
 from app.ui.panel import titled_panel
 
 View = JobState.view
 Planned = JobState.planned
+DISCARDS = "Discard is final: nothing is changed, and this plan is never applied."
 COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "p-r"), ("deletes", "−", "p-d"))
 
 
@@ -64,18 +65,15 @@ def _missing() -> Any:
     alone = "Confirming starts it. No runner is reserved: any eligible one applies the saved plan."
     deadline = rx.cond(
         Planned.deadline != "",
-        rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),
+        rx.fragment(" It expires at ", zoned_time(Planned.deadline), "."),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
-    return rx.fragment(words, deadline, " ", discards())
+    return rx.fragment(words, deadline, " ", DISCARDS)
 
 
-def discards() -> Any:
-    """Describe the effect of Discard, beside the button and in its confirmation."""
-    return (
-        "Discard ends #"
-        + View["number"].to_string()
-        + " as cancelled: nothing is changed, and its plan is not used again."
+def discard_button() -> rx.Component:
+    return plain_button(
+        "Discard", on_click=JobActionState.ask("discard"), title=DISCARDS, custom_attrs={"data-testid": "discard"}
     )
 
 
@@ -114,13 +112,10 @@ def _acts() -> rx.Component:
         "Plan again",
         on_click=RunState.plan_to_apply(View["module_id"].to(str), View["type"] == "DESTROY"),
     )
-    discard = plain_button(
-        "Discard", on_click=JobActionState.ask("discard"), title=discards(), custom_attrs={"data-testid": "discard"}
-    )
     # Without approvals, confirming is what runs it.
     may_confirm = may("job.apply") | (JobState.approvals_required > 0)
     go = rx.cond(Planned.is_outdated, rx.cond(may("job.apply"), again), rx.cond(may_confirm, confirm))
-    return rx.el.div(discard, go, class_name="ry-acts")
+    return rx.el.div(discard_button(), go, class_name="ry-acts")
 
 
 def decision_bar() -> rx.Component:

@@ -5,7 +5,7 @@ import reflex as rx
 from app.jobs.state.run import PRIORITIES, TYPES, RunState
 from app.ui.controls import act_button, choice, icon, offered, page_link, quiet_button
 from app.ui.dialog import cancel, dialog_acts, typed_field
-from app.ui.form.elements import labelled
+from app.ui.form.elements import exact_input, labelled
 from app.ui.panel import notice
 from app.ui.view import TYPE_WORDS
 
@@ -18,13 +18,8 @@ def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] |
 
 
 def _module() -> rx.Component:
-    search = rx.input(
-        placeholder="Filter modules",
-        on_change=RunState.search_for.debounce(200),
-        aria_label="Filter modules",
-        auto_complete="off",
-        custom_attrs={"spellCheck": "false"},
-    )
+    label = "Filter modules"
+    search = exact_input(placeholder=label, aria_label=label, on_change=RunState.search_for.debounce(200))
     choice = rx.select.root(
         rx.select.trigger(aria_label="Module", class_name="ry-mono"),
         rx.select.content(offered(RunState.modules, "path")),

@@ -126,7 +126,7 @@ class JobActionState(AppState, rx.State):
             return []
         page = await self._job()
         said = (
-            ("Discarded", "It ends as cancelled. Nothing was changed.")
+            ("Discarded", "Nothing was changed. The plan is never applied.")
             if decision == "reject"
             else ("Confirmed", STARTS_SOON)
             if page.approvals_received + 1 >= page.approvals_required

@@ -1,10 +1,10 @@
 """Running a module: what to run, on which one, and what that would mean; then the database queues it."""
 
-import re
 from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.pick import containing
 from app.frame.session import AppState, puts, takes
 from app.project.models import Filter, Query
 from app.ui.view import read
@@ -132,9 +132,7 @@ class RunState(AppState, rx.State):
         """List the modules whose path has this in it, and choose the first unless the chosen one is among them."""
         if not self.is_open or not self.has_choice:
             return
-        # A comma, a quote or a bracket would end PostgREST's value, and no path has one.
-        words = re.sub(r"[^\w./ -]", "", text[:100]).strip().replace("_", r"\_")
-        await self._read_modules(Filter("path", "ilike", f"*{words}*"))
+        await self._read_modules(containing("path", text))
         if self.modules and self.module_id not in {item["id"] for item in self.modules}:
             self._choose(self.modules[0]["id"])
         await self._read_effect()

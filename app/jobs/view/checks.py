@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
-from app.ui.view import Row, count
+from app.ui.view import Row, count, read
 from wire.checks import cost_words
 
 LEVELS = {"advisory": "Advisory", "overridable": "Overridable", "mandatory": "Mandatory"}
@@ -31,6 +32,19 @@ class Check:
     can_override: bool = False
     overridden: str = ""
     found: tuple[Found, ...] = ()
+
+
+class PolicySet(TypedDict):
+    id: str
+    name: str
+    place: str
+    level_word: str
+    source: str
+
+
+def policy_set(row: Row) -> PolicySet:
+    words = {"place": row["path"] or "All modules", "source": row["source"] or "Written here"}
+    return read(PolicySet, row, level_word=LEVELS[row["level"]], **words)
 
 
 def build(row: Row) -> Check:

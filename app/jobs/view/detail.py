@@ -101,7 +101,7 @@ def build_view(
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It lists what to decide, and the decision was made.
         built["problem_hint"] = ""
-    if any(event.get("event") == "rejected" for event in events):
+    if discarded_at(events):
         built["can_apply"], built["is_discarded"] = False, job["type"] == "PLAN" or bool(job.get("plan_job_id"))
     built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
     more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
@@ -247,6 +247,11 @@ def lost_at(events: Iterable[Row]) -> str:
         elif event.get("event") in ("resumed", "claimed"):
             at = ""
     return at
+
+
+def discarded_at(events: Iterable[Row]) -> str:
+    """When somebody discarded the plan, or its apply; nothing where nobody has."""
+    return next((str(event["at"]) for event in events if event.get("event") == "rejected"), "")
 
 
 def priority(value: int) -> str:

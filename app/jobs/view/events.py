@@ -9,7 +9,7 @@ JOB_EVENTS: dict[str, tuple[str, str]] = {
     "check_overridden": ("hand", "Check overridden"),
     "outdated": ("ban", "Out of date"),
     "approval": ("hand", "Approved"),
-    "rejected": ("ban", "Rejected"),
+    "rejected": ("ban", "Discarded"),
     "approval_expired": ("ban", "Approval expired"),
     "claimed": ("circle-dot", "Claimed"),
     "started": ("play", "Started"),

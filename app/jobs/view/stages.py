@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from app.jobs.view import words
-from app.jobs.view.detail import lost_at
+from app.jobs.view.detail import discarded_at, lost_at
 from app.ui.view import STATUS_WORDS, TYPE_WORDS, Row, read
 
 NO_RUN = "NOT_STARTED"
@@ -34,9 +34,9 @@ def build(job: Row, plan: Row, events: Sequence[Row]) -> list[Stage]:
         return [_plan(plan), _review(job, events), _apply(job, lost_at(events))]
     options = (job.get("payload") or {}).get("options") or {}
     last = TYPE_WORDS["DESTROY" if options.get("destroy") else "APPLY"]
-    discarded = [str(event.get("at") or "") for event in events if event.get("event") == "rejected"]
+    discarded = discarded_at(events)
     if job["type"] == "PLAN" and discarded:
-        review = _reviewed(*DECISIONS["rejected"], str(job.get("finished_at") or ""), discarded[0])
+        review = _reviewed(*DECISIONS["rejected"], str(job.get("finished_at") or ""), discarded)
         return [_plan(job), review, _ahead(last, "not reached")]
     if job["type"] != "PLAN" or not options.get("confirm"):
         return []

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
@@ -48,17 +49,15 @@ def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Com
     return rx.cond(rows.length() > 0, shown)
 
 
-def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Component:
-    entry = exact_input(
-        id=f"dependency-{name}", name=name, placeholder=placeholder, required=is_needed, class_name="ry-mono"
-    )
+def _field(name: str, label: str, placeholder: str, **props: Any) -> rx.Component:
+    entry = exact_input(id=f"dependency-{name}", name=name, placeholder=placeholder, class_name="ry-mono", **props)
     return rx.el.div(rx.el.label(label, html_for=f"dependency-{name}", class_name="ry-lab"), entry, class_name="ry-f")
 
 
 def _add() -> rx.Component:
-    bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
+    bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones")
     return rx.form(
-        _field("producer", "Module to depend on", "net/vpc", is_needed=True),
+        _field("producer", "Module to depend on", "net/vpc", required=True, **picks("modules")),
         rx.cond(may("state.write"), bound),
         choice("When to plan it again", CHOICES, name="cascades", default_value="off", width=None),
         check_field("Same commit as upstream", name="is_promotion"),

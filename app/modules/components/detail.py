@@ -35,7 +35,7 @@ from app.ui.controls import (
     small_button,
 )
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
-from app.ui.panel import menu_item, notice, titled_panel
+from app.ui.panel import fact, menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
 Module = ModulesState.module
@@ -127,10 +127,6 @@ def _head() -> rx.Component:
     )
 
 
-def _fact(label: str, *value: Any) -> rx.Component:
-    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
-
-
 def _facts() -> rx.Component:
     drift = rx.fragment(
         ModulesState.drift,
@@ -147,12 +143,12 @@ def _facts() -> rx.Component:
         ),
     )
     return rx.el.dl(
-        _fact("Engine", Module["engine"]),
-        _fact("Source", rx.el.span(Module["source"], class_name="ry-mono")),
-        _fact("Runner", Module["runner"], " ", rx.el.span(Module["runner_note"], class_name="mut")),
-        _fact("Approvals", approvals),
-        _fact("Resources", rx.el.span(ModuleContentsState.contents.total, class_name="num")),
-        _fact("Drift", drift),
+        fact("Engine", Module["engine"]),
+        fact("Source", rx.el.span(Module["source"], class_name="ry-mono")),
+        fact("Runner", Module["runner"], " ", rx.el.span(Module["runner_note"], class_name="mut")),
+        fact("Approvals", approvals),
+        fact("Resources", rx.el.span(ModuleContentsState.contents.total, class_name="num")),
+        fact("Drift", drift),
         class_name="ry-panel ry-facts",
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.state.form import ModuleFormState
 from app.modules.view.form import FileRow
@@ -12,7 +13,7 @@ from app.modules.view.spec import HOOKS
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.controls import choice, icon, icon_button, offered, segments, small_button
 from app.ui.dialog import sheet, sheet_form
-from app.ui.form.elements import check_field, exact_input, problem_line
+from app.ui.form.elements import check_field, exact_input, field, problem_line, text_area, text_field
 
 State = ModuleFormState
 DRIFT_HINT = (
@@ -32,39 +33,13 @@ def _problem(key: Any) -> rx.Component:
     return rx.cond(State.errors.contains(key), problem_line(key, State.errors[key]))
 
 
-def _frame(key: str, label: Any, control: rx.Component, hint: str = "") -> rx.Component:
-    small = rx.el.small(hint) if hint else rx.fragment()
-    return rx.el.div(
-        rx.el.label(label, html_for=f"f-{key}"),
-        control,
-        rx.cond(State.errors.contains(key), _problem(key), small),
-        class_name="ry-f",
-    )
-
-
 def _text(key: str, label: str, hint: str = "", placeholder: str = "", **props: Any) -> rx.Component:
-    control = exact_input(
-        id=f"f-{key}",
-        name=key,
-        default_value=State.values[key],
-        placeholder=placeholder,
-        color_scheme=rx.cond(State.errors.contains(key), "red", "indigo"),
-        **props,
-    )
-    return _frame(key, label, control, hint)
+    return text_field(key, label, State.values[key], State.errors, hint, placeholder=placeholder, **props)
 
 
 def _area(key: str, label: str, hint: str = "", placeholder: str = "", rows: str = "4") -> rx.Component:
-    control = rx.text_area(
-        id=f"f-{key}",
-        name=key,
-        default_value=State.values[key],
-        placeholder=placeholder,
-        rows=rows,
-        class_name="ry-codearea",
-        custom_attrs={"spellCheck": "false"},
-    )
-    return _frame(key, label, control, hint)
+    look = {"placeholder": placeholder, "rows": rows, "class_name": "ry-codearea"}
+    return field(key, label, text_area(key, State.values[key], **look), State.errors, hint)
 
 
 def _section(title: str, *children: rx.Component) -> rx.Component:
@@ -150,7 +125,7 @@ def _source() -> rx.Component:
 
 def _select(key: str, label: str, options: dict[str, str], hint: str = "", *more: rx.Component) -> rx.Component:
     control = choice(label, options, *more, name=key, default_value=State.values[key], width=None)
-    return _frame(key, label, control, hint)
+    return field(key, label, control, State.errors, hint)
 
 
 def _engine() -> rx.Component:
@@ -211,7 +186,7 @@ def _time_limits(inherited: str) -> rx.Component:
 
 def _where() -> rx.Component:
     new = rx.el.div(
-        _text("group_path", "Group", "Created if it does not exist yet.", "platform/network"),
+        _text("group_path", "Group", "Created if it does not exist yet.", "platform/network", **picks("groups")),
         _text("name", "Name", "Lower-case letters, digits and dashes.", "vpc"),
         class_name="ry-two",
     )

@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.components.dependencies import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState, Reader
@@ -28,6 +29,7 @@ def _add() -> rx.Component:
             aria_label="Path of the module that reads",
             required=True,
             class_name="grow ry-mono",
+            **picks("modules"),
         ),
         plain_button("Grant", type="submit"),
         on_submit=State.grant,

@@ -1,12 +1,15 @@
 """A group: what its modules inherit, who serves them, and how they are."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import reflex as rx
 
 from app.access.panel import access_panel
 from app.frame.layout import OF_GROUP, path_tabs
+from app.frame.pick import picks
 from app.frame.session import SessionState, may
+from app.jobs.components.checks import SETS
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.group import GroupState
@@ -17,6 +20,7 @@ from app.ui.badges import job_badge, runner_badge
 from app.ui.controls import at, icon, icon_button, page_link, plain_button
 from app.ui.elements import ago
 from app.ui.panel import menu_item, titled_panel
+from app.ui.resource import rows_table
 
 Group = ModulesState.group
 
@@ -62,13 +66,9 @@ def _assign() -> rx.Component:
         required=True,
         auto_complete="off",
         placeholder="Runner's name",
-        on_change=GroupState.offer.debounce(200),
-        on_focus=GroupState.offer(""),
+        aria_label="Runner to assign",
         class_name="grow",
-        custom_attrs={"list": "group-runner-names", "aria-label": "Runner to assign"},
-    )
-    names = rx.el.datalist(
-        rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
+        **picks("workers"),
     )
     button = plain_button("Assign", type="submit")
     add = page_link(
@@ -77,7 +77,7 @@ def _assign() -> rx.Component:
         href="/dashboard/runners?add=" + Group["path"].to(str),
         class_name="ry-a ry-row c6 ry-whole-line",
     )
-    return rx.form(name, names, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
+    return rx.form(name, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
 
 
 def _runners() -> rx.Component:
@@ -114,15 +114,25 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     )
 
 
-def _modules() -> rx.Component:
-    more = GroupState.total - GroupState.modules.length()
-    foot = rx.el.div(rx.el.span(more, " more; search finds them", class_name="num"), class_name="ry-foot")
+def _modules(shown: rx.Var[list[GroupModule]], rest: Any) -> rx.Component:
+    more = GroupState.total - shown.length()
+    foot = rx.el.div(more, " more", rest, class_name="ry-foot num")
     return titled_panel(
         "Modules",
         rx.el.span(GroupState.total, class_name="mut num"),
-        rx.el.ul(rx.foreach(GroupState.modules, _module), class_name="ry-list"),
+        rx.el.ul(rx.foreach(shown, _module), class_name="ry-list"),
         rx.cond(more > 0, foot),
         custom_attrs={"data-testid": "group-modules"},
+    )
+
+
+def _policies() -> rx.Component:
+    none = rx.el.div("No policy set applies to its modules.", class_name="ry-pb mut")
+    settings = page_link("Settings", href="/dashboard/settings/policies", class_name="ry-link", underline="none")
+    return titled_panel(
+        "Policies",
+        (rx.el.span(class_name="grow"), settings),
+        rx.cond(GroupState.policies.length() > 0, rows_table("Policies", SETS, GroupState.policies), none),
     )
 
 
@@ -135,6 +145,7 @@ def _inherited() -> rx.Component:
 def group_detail() -> rx.Component:
     count = rx.cond(Group["modules"] == 1, "1 module", Group["modules"].to_string() + " modules")
     said = rx.cond(GroupState.said != "", ": " + GroupState.said, "")
+    every = page_link("All", href="/dashboard/modules?tab=modules&path=" + Group["path"].to(str), class_name="ry-link")
     about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]))
     return rx.el.div(
         rx.el.div(
@@ -145,9 +156,13 @@ def group_detail() -> rx.Component:
         path_tabs(Group["path"].to(str), OF_GROUP, ModulesState.tab),
         rx.match(
             ModulesState.tab,
+            ("Modules", _modules(GroupState.modules, "; search finds them")),
             ("Runners", _runners()),
             ("Access", access_panel()),
-            rx.fragment(set_panels(), beside_rail([_modules()], [path_schedules(), _inherited()])),
+            ("Policies", _policies()),
+            rx.fragment(
+                set_panels(), beside_rail([_modules(GroupState.first, every)], [path_schedules(), _inherited()])
+            ),
         ),
         class_name="ry-stack ry-detail",
     )

@@ -9,7 +9,7 @@ from app.triggers.view.triggers import APPLY_MODES
 from app.ui.controls import choice, page_link
 from app.ui.dialog import question
 from app.ui.elements import ago
-from app.ui.form.elements import check_field, dialog_form, field, text_field
+from app.ui.form.elements import check_field, dialog_form, field, text_area, text_field
 from app.ui.panel import titled_panel
 
 Repository = RepositoryState.repository
@@ -34,15 +34,8 @@ def _pair(label: str, value: rx.Component) -> rx.Component:
 def _fields() -> list[rx.Component]:
     modes = {INHERIT: "As its group", **APPLY_MODES}
     apply = choice("Applies", modes, name="apply", default_value=Repository["own_apply"].to(str))
-    paths = rx.text_area(
-        id="s-paths",
-        name="paths",
-        default_value=Repository["own_paths"].to(str),
-        placeholder="modules/network",
-        rows="3",
-        class_name="ry-codearea",
-        custom_attrs={"spellCheck": "false"},
-    )
+    look = {"placeholder": "modules/network", "rows": "3", "class_name": "ry-codearea"}
+    paths = text_area("paths", Repository["own_paths"].to(str), **look)
     errors = RepositoryState.errors
     return [
         text_field(

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import ACTIONS, StateChangeState
@@ -20,9 +21,9 @@ def change_button() -> rx.Component:
     return rx.cond(may("state.write") & is_possible, button)
 
 
-def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:
+def _field(name: str, label: str, hint: str, *, is_long: bool = False, **more: Any) -> rx.Component:
     key, props = f"change-{name}", dict[str, Any](class_name="ry-mono", custom_attrs={"spellCheck": "false"})
-    props |= {"id": key, "name": name, "placeholder": hint, "required": is_needed}
+    props |= {"id": key, "name": name, "placeholder": hint, "required": True, **more}
     control = rx.text_area(rows="3", **props) if is_long else rx.input(auto_complete="off", **props)
     return dialog_field(key, label, control)
 
@@ -38,7 +39,7 @@ def state_change_dialog() -> rx.Component:
         rx.fragment(
             _field("addresses", "From address", address),
             _field("to", "To address", "aws_instance.site"),
-            _field("module", "Into another module (optional)", "apps/site", is_needed=False),
+            _field("module", "Into another module (optional)", "apps/site", required=False, **picks("modules")),
         ),
     )
     acts = dialog_acts(cancel(State.show(False)), act_button("Queue the change", type="submit"))

@@ -5,18 +5,19 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import AppState
+from app.jobs.view.checks import PolicySet, policy_set
 from app.modules.view import group as views
+from app.modules.view.module import is_below
 from app.project.models import Filter, Query, Row
-
-MOST_OFFERED = 20
 
 
 class GroupState(AppState, rx.State):
     path: str = ""
     runners: list[views.GroupRunner] = []
     runner_total: int = 0
-    offered: list[str] = []
     modules: list[views.GroupModule] = []
+    first: list[views.GroupModule] = []
+    policies: list[PolicySet] = []
     total: int = 0
     said: str = ""
 
@@ -28,24 +29,20 @@ class GroupState(AppState, rx.State):
     def _show_modules(self, path: str, modules: list[Row], total: int) -> None:
         self._assign("total", total)
         self._assign("modules", views.modules(path, modules))
+        self._assign("first", views.first(self.modules))
         self._assign("said", views.summary(modules, total))
 
-    async def _own_runners(self, name: Filter) -> list[Row]:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        query = Query(columns="id,name", filters=(*mine, name), order="name", limit=MOST_OFFERED)
-        return (await self._select("workers", query)).rows
-
-    @rx.event
-    async def offer(self, text: str) -> None:
-        """Offer the organisation's runners whose name has this in it."""
-        rows = await self._own_runners(Filter("name", "ilike", f"*{text[:100].replace('*', '')}*"))
-        served = {runner["name"] for runner in self.runners if runner["is_here"]}
-        self._assign("offered", [str(row["name"]) for row in rows if row["name"] not in served])
+    async def _read_policies(self, path: str) -> None:
+        """Read the policy sets that the modules of a group must pass."""
+        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path,name")
+        rows = await self._select_all("policy_sets", query)
+        self._assign("policies", [policy_set(row) for row in rows if is_below(path, row["path"])])
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
         name = str(form.get("runner", "")).strip()
-        rows = await self._own_runners(Filter("name", "eq", name))
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
+        rows = (await self._select("workers", Query(columns="id", filters=(*mine, Filter("name", "eq", name))))).rows
         if not rows:
             return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
         await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})

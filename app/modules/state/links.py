@@ -47,5 +47,5 @@ async def find_module(state: AppState, path: str) -> str:
     query = Query(columns="id", filters=(*mine, Filter("path", "eq", path)), limit=1)
     rows = (await state._select("modules", query)).rows
     if not rows:
-        raise NotThere(f'There is no module "{path}".', "Write its whole path, as the tree shows it.")
+        raise NotThere(f'There is no module "{path}".', "Choose one of the list.")
     return str(rows[0]["id"])

@@ -270,6 +270,8 @@ class ModulesState(LivePage, rx.State):
             self.chosen, self.missing = f"group:{path}", ""
             self.group = _group(row, self._groups, self._counts)
             await self._open_panels(path)
+            if self.tab == "Policies":
+                await (await self.get_state(GroupState))._read_policies(path)
         await self._turn()
         if self.chosen == f"group:{path}" and row is not None:
             self._assign("group", _group(row, self._groups, self._counts))

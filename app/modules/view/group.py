@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from app.modules.view.tree import result
 from app.ui.view import Row, read
 
 MOST_MODULES = 200
+# So many are on the first page of a group.
+FIRST = 8
 
 
 class GroupRunner(TypedDict):
@@ -23,7 +24,6 @@ class GroupModule(TypedDict):
     path: str
     name: str
     status: str
-    words: str
     drift: str
     job: str
     ended_at: str
@@ -48,6 +48,15 @@ def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
     return [_module(row) for row in below[:MOST_MODULES]]
 
 
+def first(modules: Iterable[GroupModule]) -> list[GroupModule]:
+    """Pick what needs somebody, and then what changed last."""
+
+    def rank(one: GroupModule) -> tuple[bool, str]:
+        return one["status"] in ("FAILED", "NEEDS_ATTENTION") or one["drift"] != "", one["ended_at"]
+
+    return sorted(modules, key=rank, reverse=True)[:FIRST]
+
+
 def summary(rows: Sequence[Row], total: int) -> str:
     """Describe what is wrong below a group; nothing where not all of its modules are known."""
     if total > len(rows):
@@ -70,7 +79,6 @@ def _module(row: Row) -> GroupModule:
         GroupModule,
         row,
         status=status,
-        words=result(status, str(last.get("type") or "")),
         drift=f"Drift in {drifted}" if row.get("drift_since") else "",
         job=last.get("number"),
         ended_at=last.get("finished_at"),

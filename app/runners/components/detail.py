@@ -12,7 +12,7 @@ from app.runners.view.curves import Curve
 from app.ui.badges import runner_badge, tag
 from app.ui.controls import icon, page_link
 from app.ui.elements import ago, clock_time, date, load, since
-from app.ui.panel import titled_panel
+from app.ui.panel import fact, titled_panel
 from app.ui.resource import Column, mono, rows_table, unmarked
 from app.ui.table import cell, heads, table
 
@@ -32,10 +32,6 @@ EVENT_ICONS = (
     "circle-arrow-up",
     "folder-tree",
 )
-
-
-def _fact(label: str, *value: Any) -> rx.Component:
-    return rx.el.div(rx.el.dt(label), rx.el.dd(*value))
 
 
 def _version() -> rx.Component:
@@ -59,15 +55,15 @@ def facts() -> rx.Component:
         rx.foreach(State.labels, lambda label: tag(label, is_mono=True, key=label)), class_name="ry-row c6"
     )
     return rx.el.dl(
-        _fact("Type", State.row["type"].to(str).capitalize()),
-        rx.cond(State.row["is_cloud"], _fact("Region", State.row["region"])),
-        _fact("Version", _version()),
-        _fact("Load", load(State.pulse["used"], State.pulse["capacity"], State.row["status"])),
-        _fact("Last seen", ago(State.pulse["at"], class_name="num")),
-        rx.cond(State.service_account != "", _fact("Service account", State.service_account)),
-        rx.cond(State.cloud_role != "", _fact("Acts in AWS as", _role())),
-        _fact("Labels", rx.cond(State.labels.length() > 0, labels, none)),
-        _fact(
+        fact("Type", State.row["type"].to(str).capitalize()),
+        rx.cond(State.row["is_cloud"], fact("Region", State.row["region"])),
+        fact("Version", _version()),
+        fact("Load", load(State.pulse["used"], State.pulse["capacity"], State.row["status"])),
+        fact("Last seen", ago(State.pulse["at"], class_name="num")),
+        rx.cond(State.service_account != "", fact("Service account", State.service_account)),
+        rx.cond(State.cloud_role != "", fact("Acts in AWS as", _role())),
+        fact("Labels", rx.cond(State.labels.length() > 0, labels, none)),
+        fact(
             "Registered",
             date(State.row["created_at"], class_name="num"),
             rx.cond(State.created_by != "", " by " + State.created_by, ""),

@@ -58,22 +58,18 @@ def _menu(row: Any, latest: rx.Var[str]) -> rx.Component:
     )
 
 
-def _button(label: str, event: Any) -> rx.Component:
-    return small_button(label, on_click=event)
-
-
 def row_actions(row: Any, latest: rx.Var[str]) -> rx.Component:
     """The row's likely action and its menu; a lock where nobody here may do anything."""
     for_admins = rx.match(
         row["action"],
-        ("enable", _button("Enable", RunnerActionState.enable(row["id"]))),
-        ("deploy", _button("Deploy", _ask("deploy", row))),
+        ("enable", small_button("Enable", on_click=RunnerActionState.enable(row["id"]))),
+        ("deploy", small_button("Deploy", on_click=_ask("deploy", row))),
         rx.fragment(),
     )
     likely = rx.match(
         row["action"],
-        ("update", rx.cond(SessionState.can_admin, _button("Update", _ask("update", row)))),
-        ("resume", _button("Resume", RunnerActionState.resume(row["id"]))),
+        ("update", rx.cond(SessionState.can_admin, small_button("Update", on_click=_ask("update", row)))),
+        ("resume", small_button("Resume", on_click=RunnerActionState.resume(row["id"]))),
         rx.cond(SessionState.can_admin, for_admins),
     )
     lock = rx.el.span(icon("lock"), title="Shared runners are changed only in the installation's configuration")

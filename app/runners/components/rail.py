@@ -4,11 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
 from app.ui.controls import act_button, icon, icon_button, quiet_button, small_button
-from app.ui.dialog import cancel, dialog, dialog_acts, question
+from app.ui.dialog import cancel, dialog, dialog_acts, dialog_input, question
 from app.ui.elements import ago, date
 from app.ui.panel import titled_panel
 
@@ -34,22 +35,12 @@ def _assignment(item: Any) -> rx.Component:
 
 
 def _choice() -> rx.Component:
-    paths = rx.foreach(State.paths, lambda path: rx.select.item(path, value=path))
-    pick = rx.select.root(
-        rx.select.trigger(placeholder="Choose a path", aria_label="Path", width="100%"),
-        rx.select.content(paths),
-        value=State.chosen_path,
-        on_change=State.choose_path,
-    )
-    acts = dialog_acts(
-        cancel(State.set_assigning(False)),
-        act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
-    )
+    field = dialog_input("assign-path", "Group or module", required=True, **picks("groups", "modules"))
+    acts = dialog_acts(cancel(State.set_assigning(False)), act_button("Assign", type="submit"))
     return dialog(
         rx.fragment("Assign ", State.row["name"]),
         "It may run jobs of every module at this path and below. Choose as little as it needs.",
-        rx.el.div(pick, class_name="ry-dialog-field"),
-        acts,
+        rx.form(field, acts, on_submit=State.assign),
         is_open=State.is_assigning,
         on_open_change=State.set_assigning,
         width="440px",

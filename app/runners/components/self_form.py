@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import picks
 from app.frame.releases.dialog import file_list
 from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
@@ -22,7 +23,7 @@ from app.ui.controls import (
     small_button,
 )
 from app.ui.elements import doc_link, secret, timer
-from app.ui.form.elements import field, labelled
+from app.ui.form.elements import exact_input, field, labelled
 
 State = AddRunnerState
 
@@ -55,13 +56,11 @@ def name_field() -> rx.Component:
 def path_field() -> rx.Component:
     return labelled(
         "Assign to",
-        choice(
-            "Assign to",
-            rx.foreach(State.paths, lambda path: rx.select.item(path, value=path)),
-            value=State.path,
-            on_change=State.set_path,
+        # As with the name: the button must not overtake what was typed.
+        exact_input(
+            default_value=State.path, on_blur=State.set_path, aria_label="Assign to", **picks("groups", "modules")
         ),
-        rx.el.small("Modules below this path. Add more later."),
+        rx.el.small("A group or module. If empty, all modules. Add more later."),
     )
 
 

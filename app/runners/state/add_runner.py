@@ -13,7 +13,7 @@ from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
-from app.runners.state.deploy_form import ALL_MODULES, DeployForm
+from app.runners.state.deploy_form import DeployForm
 from app.runners.view import form
 from app.runners.view.commands import WAYS, Launch, commands, paste
 from app.runners.view.deployment import arrival, build_identity
@@ -76,18 +76,13 @@ class AddRunnerState(DeployForm, rx.State):
         if not path or not (await self._who()).can_admin:
             return
         await self.open_sheet()
-        if path in self.paths:
-            self.path = path
+        self.set_path(path)
 
     def _clear(self) -> None:
         self.reset()
 
     async def _read_choices(self) -> None:
         mine = Filter("org_id", "eq", await self._org_id())
-        groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
-        is_kept = Filter("deleted_at", "is", "null")
-        modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups + modules)]
         not_removed = Filter("removed_at", "is", "null")
         accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
         self.accounts = form.build_accounts((await self._select("service_accounts", accounts)).rows)
@@ -143,13 +138,7 @@ class AddRunnerState(DeployForm, rx.State):
     async def _registration(
         self, host: dict[str, Any], token_hash: str | None, token_hint: str | None
     ) -> dict[str, Any]:
-        is_all = self.path == ALL_MODULES
-        options = {
-            **host,
-            "service_account_id": form.account_of(self.account_id),
-            "is_assigned_to_all_modules": is_all,
-            "assignments": [] if is_all else [self.path],
-        }
+        options = {**host, "service_account_id": form.account_of(self.account_id), **self._reach()}
         return {
             "p_org": await self._org_id(),
             "p_name": self.name,
@@ -227,7 +216,7 @@ class AddRunnerState(DeployForm, rx.State):
         """Run a plan that changes nothing on the runner that has just come online, and show it."""
         if not self.worker_id:
             return None
-        group = form.TEST_GROUP if self.path == ALL_MODULES else self.path
+        group = next(iter(self._reach()["assignments"]), form.TEST_GROUP)
         module, options = await self._test_module(group), {"pinned_worker_id": self.worker_id}
         args = {"p_org": await self._org_id(), "p_type": "PLAN", "p_module": module, "p_options": options}
         job = await self._rpc("enqueue_job", args)

@@ -8,20 +8,17 @@ from app.frame.session import AppState, takes
 from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, read_test
 from app.runners.view.form import new_name_problem
 
-ALL_MODULES = "(all modules)"
-
 
 class RunnerForm(AppState, mixin=True):
     """The fields of every new runner: its name, and what it may work on."""
 
-    paths: list[str] = [ALL_MODULES]
-    path: str = ALL_MODULES
+    path: str = ""
     name: str = ""
     name_problem: str = ""
     worker_id: str = ""
     worker_name: str = ""
 
-    set_path = takes("path", of="paths")
+    set_path = takes("path", most=500)
 
     @rx.event
     def set_name(self, text: str) -> None:
@@ -30,6 +27,11 @@ class RunnerForm(AppState, mixin=True):
         # The same name comes twice, when typing pauses and when the field is left: its error stays.
         if name != self.name:
             self.name, self.name_problem = name, new_name_problem(name)
+
+    def _reach(self) -> dict[str, Any]:
+        """Name the path that the runner serves; without one it serves all modules."""
+        path = self.path.strip("/ ")
+        return {"is_assigned_to_all_modules": not path, "assignments": [path] if path else []}
 
     def _check_name(self) -> None:
         self.name_problem = new_name_problem(self.name) or ("Enter a name." if not self.name else "")
@@ -131,11 +133,9 @@ class DeployForm(RunnerForm, mixin=True):
 
     async def _deployment(self) -> dict[str, Any]:
         size = SIZES[self.size]
-        is_all = self.path == ALL_MODULES
         options = {
             **size,
-            "is_assigned_to_all_modules": is_all,
-            "assignments": [] if is_all else [self.path],
+            **self._reach(),
             "scaling": {"min": 0 if self.is_scaled_to_zero else 1},
             **{name: text for name, text in self.options.items() if text},
         }

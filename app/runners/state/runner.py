@@ -10,7 +10,7 @@ from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
 from app.project.errors import NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
-from app.project.models import BrowserSession, Filter, Query, Row
+from app.project.models import BrowserSession, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.runners.state.scaling import RunnerScalingState
 from app.runners.view import detail
@@ -57,21 +57,19 @@ class RunnerState(LivePage, rx.State):
     log: list[detail.LogLine] = []
     assignments: list[detail.Assignment] = []
     tokens: list[detail.TokenRow] = []
-    paths: list[str] = []
-    chosen_path: str = ""
     is_assigning: bool = False
     revoking_id: str = ""
     revoking_hint: str = ""
     revoking_effect: str = ""
 
-    choose_path = takes("chosen_path", of="paths")
+    set_assigning = takes("is_assigning", bool)
     keep_token = puts(revoking_id="")
 
     def _id(self) -> str:
         return str(getattr(self, "runner_id", ""))
 
     async def _prepare(self, session: BrowserSession) -> None:
-        self.is_assigning, self.chosen_path, self.revoking_id = False, "", ""
+        self.is_assigning, self.revoking_id = False, ""
         if self.row["id"] != self._id():
             self.row = NOBODY
         await self._ask(*self._queries())
@@ -158,22 +156,11 @@ class RunnerState(LivePage, rx.State):
         )
 
     @rx.event
-    async def set_assigning(self, is_open: bool) -> None:
-        self.is_assigning, self.chosen_path = is_open, ""
-        if is_open:
-            mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
-            groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
-            modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-            served = {item["path"] for item in self.assignments}
-            self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
-
-    @rx.event
-    async def assign(self) -> rx.event.EventSpec | None:
-        if not self.chosen_path:
+    async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        path = str(form.get("path") or "").strip("/ ")
+        if not path:
             return None
-        said = await self._change(
-            "assign_worker", {"p_worker": self._id(), "p_path": self.chosen_path}, f"Serves {self.chosen_path} now"
-        )
+        said = await self._change("assign_worker", {"p_worker": self._id(), "p_path": path}, f"Serves {path} now")
         self.is_assigning = False
         return said
 

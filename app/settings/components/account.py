@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.layout import head, page
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
@@ -198,13 +199,13 @@ def tokens_panel(is_loading: rx.Var[bool]) -> rx.Component:
 def _form() -> rx.Component:
     days = choice("Expires", DAYS, name="days", default_value="90", key="token-days", width=None)
     limit = choice("May", LIMITS, name="limit", default_value=EVERYTHING, key="token-limit", width=None)
-    mono = {"auto_complete": "off", "class_name": "ry-mono", "custom_attrs": {"spellCheck": "false"}}
+    place = {"auto_complete": "off", "class_name": "ry-mono", **picks("groups", "modules")}
     hint = rx.el.small("If empty, everywhere. Elsewhere it only reads.")
     return rx.form(
         dialog_input("token-name", "Name", placeholder="laptop", max_length=60, auto_focus=True),
         dialog_field("token-days", "Expires", days),
         dialog_field("token-limit", "May", limit),
-        dialog_input("token-path", "At a group or module", hint, placeholder="platform/prod", **mono),
+        dialog_input("token-path", "At a group or module", hint, placeholder="platform/prod", **place),
         error_line(PersonalTokensState.error, "token-error"),
         dialog_acts(cancel(PersonalTokensState.set_open(False)), act_button("Create", type="submit")),
         on_submit=PersonalTokensState.create,

@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import admin_button
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.job_identities import JobIdentitiesState
@@ -63,7 +64,7 @@ def _fields() -> list[rx.Component]:
     return [
         fields.choice("kind", "Cloud", KINDS, disabled=is_old),
         rx.cond(State.kind == "custom", fields.text("name", "Name", disabled=is_old)),
-        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
+        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old, **picks("groups", "modules")),
         rx.match(State.kind, *settings, rx.fragment()),
         fields.text("audience", "Audience", "If empty, the usual one of the cloud."),
         _trust("What the plan role trusts", State.plan_trust),

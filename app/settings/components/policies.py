@@ -3,13 +3,15 @@
 import reflex as rx
 
 from app.frame.layout import admin_button
+from app.frame.pick import picks
 from app.frame.session import SessionState
+from app.jobs.components.checks import SETS
 from app.jobs.view.checks import LEVELS
 from app.settings.components.settings_page import settings_page
 from app.settings.state.policies import COMMAND, FOLDER, RULES, TEST, PoliciesState
 from app.ui.form.elements import Fields, check_field, form_dialog
 from app.ui.panel import empty
-from app.ui.resource import Act, Column, mono, removal, resource_panel, row_menu, strong
+from app.ui.resource import Act, Column, removal, resource_panel, row_menu
 
 State = PoliciesState
 EFFECTS = {
@@ -23,13 +25,7 @@ ACTS = row_menu(
     Act("trash-2", "Detach", State.ask_remove, is_danger=True),
     may=SessionState.can_admin,
 )
-COLUMNS = (
-    Column("Set", strong("name"), "n-a"),
-    Column("Modules", mono("place"), "n-b"),
-    Column("Level", "level_word", "n-c"),
-    Column("Source", mono("source", "ry-breaks"), "mut hide-s"),
-    Column("Actions", ACTS, "r n-d"),
-)
+COLUMNS = (*SETS, Column("Actions", ACTS, "r n-d"))
 
 
 def _fields() -> list[rx.Component]:
@@ -43,7 +39,7 @@ def _fields() -> list[rx.Component]:
     folder = rx.el.p("It comes from a folder: change the files there, and attach it again.", class_name="mut")
     return [
         fields.text("name", "Name", "Lower-case letters, digits and hyphens.", disabled=is_old),
-        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old),
+        fields.text("path", "Group or module", "If empty, all modules.", disabled=is_old, **picks("groups", "modules")),
         fields.choice("level", "Level", {**LEVELS, TEST: "Back-test first"}, effect),
         rx.cond(State.kind != FOLDER, fields.choice("kind", "Made of", {RULES: "Rules in Rego", COMMAND: "A command"})),
         rx.match(State.kind, (FOLDER, folder), (COMMAND, command), rules),

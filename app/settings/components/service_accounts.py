@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import admin_button
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
@@ -88,7 +89,7 @@ def _fields() -> list[rx.Component]:
     return [
         text("name", "Name", "Display name.", placeholder="k8s-runner"),
         text("description", "Description"),
-        rx.cond(State.is_new, text("path", "Scope", scope)),
+        rx.cond(State.is_new, text("path", "Scope", scope, **picks("groups"))),
         rx.cond(State.is_new, ways),
         _role(),
         rx.cond(State.is_new & (State.way == "secret"), kept, _trusts()),

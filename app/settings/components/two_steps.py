@@ -18,17 +18,13 @@ def line(label: str, value: Any, *acts: rx.Component) -> rx.Component:
     return rx.el.div(rx.el.b(label), rx.el.div(value), rx.el.span(*acts, class_name="ry-acts"), class_name="ry-kv")
 
 
-def _button(label: Any, on_click: Any, **props: Any) -> rx.Component:
-    return small_button(label, on_click=on_click, **props)
-
-
 def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
     """Whether it is on, then each device."""
     on = rx.el.span(icon("shield-check", class_name="t-grn"), "On", class_name="ry-row c6")
     off = rx.el.span("Off. Protects the account if the password is stolen.", class_name="mut")
-    add = _button(
+    add = small_button(
         rx.cond(State.is_on, "Add device", "Turn on"),
-        State.begin,
+        on_click=State.begin,
         disabled=is_loading,
         custom_attrs={"data-testid": "two-steps-add"},
     )
@@ -45,7 +41,7 @@ def _recovery() -> rx.Component:
         rx.el.span(State.codes_left, " unused", class_name="num"),
         rx.el.span("None. Without your device you could not sign in.", class_name="t-red"),
     )
-    renew = _button("Replace", State.renew_codes, custom_attrs={"data-testid": "recovery-renew"})
+    renew = small_button("Replace", on_click=State.renew_codes, custom_attrs={"data-testid": "recovery-renew"})
     return line("Recovery codes", left, renew)
 
 

@@ -1,11 +1,11 @@
 """Policy sets: the rules that plans must pass, attached to the organisation, a group or a module."""
 
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import reflex as rx
 
 from app.frame.session import takes
-from app.jobs.view.checks import LEVELS
+from app.jobs.view.checks import LEVELS, PolicySet, policy_set
 from app.live.item_form import Items, Removal
 from app.project.models import Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
@@ -20,31 +20,16 @@ TEST = "test"
 RULES, COMMAND, FOLDER = "rules", "command", "folder"
 
 
-class PolicyView(TypedDict):
-    id: str
-    name: str
+class PolicyView(PolicySet):
     path: str
-    place: str
     level: str
-    level_word: str
-    source: str
     text: str
     command: str
     has_network: bool
 
 
 def build_view(row: Row) -> PolicyView:
-    place, source = row["path"] or "All modules", row["source"] or "Written here"
-    return read(
-        PolicyView,
-        row,
-        place=place,
-        level_word=LEVELS[row["level"]],
-        source=source,
-        text="",
-        command="",
-        has_network=False,
-    )
+    return read(PolicyView, {**row, **policy_set(row)}, text="", command="", has_network=False)
 
 
 def check_form(raw: object, level: str, kind: str) -> Checked:

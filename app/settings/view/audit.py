@@ -132,12 +132,12 @@ def detail_words(detail: Row) -> str:
 
 
 def _field_words(field: str, value: object) -> str:
-    """Format one field: "capacity 2"; "assigned to all modules", or not; "Stop now"; "plan 61defff0"."""
+    """Format one field: "capacity 2"; "assigned to all modules", or not; "Stop now"; "plan 61defff0"; "digest 61defff0"."""
     if isinstance(value, bool):
         said = field.removeprefix("is ")
         return said if value else f"not {said}"
-    if field.endswith(" sha256"):
-        return f"{field.removesuffix(' sha256')} {str(value)[:8]}"
+    if field.endswith("sha256"):
+        return f"{field.removesuffix('sha256').strip() or 'digest'} {str(value)[:8]}"
     return SAID.get(str(value)) or f"{field} {_value(value)}"
 
 

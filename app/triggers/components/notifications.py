@@ -3,6 +3,7 @@
 import reflex as rx
 
 from app.frame.layout import admin_button
+from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
 from app.triggers.state.notifications import NotificationsState
@@ -142,7 +143,7 @@ def _fields() -> list[rx.Component]:
         labelled("Events", events, rx.cond(errors.contains("events"), problem_line("events", errors["events"]))),
         rx.el.div(
             labelled("Where", where),
-            fields.text("path", "Group", "If empty, the whole organisation."),
+            fields.text("path", "Group", "If empty, the whole organisation.", **picks("groups")),
             class_name="ry-two",
         ),
         text_field("address", "Address", "", errors, kept),

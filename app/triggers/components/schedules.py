@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.frame.pick import ZONES, picks
 from app.triggers.state.triggers import TriggersState
 from app.ui.controls import choice, segments
 from app.ui.dialog import form_sheet
@@ -27,16 +28,14 @@ def _times() -> rx.Component:
     return labelled("Next 5 runs", rx.cond(State.wrong != "", wrong, times))
 
 
-def _line(key: str, value: rx.Var[str], on_change: rx.event.EventType[str], *, is_mono: bool) -> rx.Component:
-    return exact_input(
-        id=f"s-{key}", name=key, value=value, on_change=on_change, class_name="ry-mono" if is_mono else ""
-    )
-
-
 def _fields() -> list[rx.Component]:
     errors, follows = State.errors, "Follows daylight saving time."
     operation = choice("Operation", OPERATIONS, value=State.operation, on_change=State.set_operation)
-    where = {"class_name": "ry-mono", "placeholder": "platform/network"}
+    cron = exact_input(id="s-cron", name="cron", value=State.cron, on_change=State.set_cron, class_name="ry-mono")
+    zone = exact_input(
+        **{**picks(ZONES), "id": "s-zone", "name": "zone", "value": State.zone, "on_change": State.set_zone}
+    )
+    where = {"class_name": "ry-mono", "placeholder": "platform/network", **picks("groups", "modules")}
     return [
         rx.el.div(
             labelled("Operation", operation),
@@ -45,8 +44,8 @@ def _fields() -> list[rx.Component]:
         ),
         labelled("When", _kinds()),
         rx.el.div(
-            field("cron", "Cron", _line("cron", State.cron, State.set_cron, is_mono=True), errors, State.words),
-            field("zone", "Time zone", _line("zone", State.zone, State.set_zone, is_mono=False), errors, follows),
+            field("cron", "Cron", cron, errors, State.words),
+            field("zone", "Time zone", zone, errors, follows),
             class_name="ry-two",
         ),
         _times(),

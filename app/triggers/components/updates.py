@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.frame.pick import ZONES, picks
 from app.frame.session import SessionState
 from app.triggers.state.updates import UpdatesState
 from app.triggers.view.updates import DAYS
@@ -48,7 +49,7 @@ def _window() -> rx.Component:
         rx.el.div(
             text_field("begins_at", "From", State.begins_at, errors),
             text_field("ends_at", "Until", State.ends_at, errors, "Before From: the next day."),
-            text_field("zone", "Time zone", State.zone, errors, "Follows daylight saving time."),
+            text_field("zone", "Time zone", State.zone, errors, "Follows daylight saving time.", **picks(ZONES)),
             class_name="ry-grid3",
             style={"gap": "12px"},
         ),

@@ -8,7 +8,7 @@ from app.frame.session import SessionState, may
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
-from app.ui.controls import act_button, at, dropdown, icon, link_button, page_link, plain_button, small_button
+from app.ui.controls import act_button, dropdown, icon, icon_button, link_button, page_link, plain_button, small_button
 from app.ui.dialog import question, typed_field
 from app.ui.panel import menu_item, titled_panel
 
@@ -60,7 +60,11 @@ def work_buttons(*more: rx.Component) -> rx.Component:
     return rx.fragment(
         rx.cond(may("job.plan"), plan),
         rx.cond(may("job.apply"), apply),
-        dropdown(plain_button(icon("ellipsis"), aria_label="Group actions", title="More actions"), *rest, align="end"),
+        dropdown(
+            icon_button("ellipsis", "Group actions", title="More actions", variant="surface", size="2"),
+            *rest,
+            align="end",
+        ),
         _ask_apply(),
         _ask_destroy(),
     )
@@ -69,7 +73,7 @@ def work_buttons(*more: rx.Component) -> rx.Component:
 def _failure(one: rx.Var[FailureView]) -> rx.Component:
     number = rx.cond(
         one["href"] != "",
-        rx.el.a(one["job"], href=at(one["href"].to(str)), class_name="ry-a num"),
+        page_link(one["job"], href=one["href"].to(str), class_name="ry-a num"),
         rx.el.span(one["job"]),
     )
     text = rx.el.div(

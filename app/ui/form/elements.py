@@ -10,10 +10,10 @@ from app.ui.dialog import cancel, dialog, dialog_acts
 
 
 def problem_line(key: Any, words: Any) -> rx.Component:
-    """The line with a field's problem, read out as it appears."""
-    return rx.el.small(
-        icon("circle-alert"), words, class_name="err", role="alert", custom_attrs={"data-testid": f"error-{key}"}
-    )
+    """The line with a field's problem, read out as it appears; a node of its own, by which the browser finds it (dialogs.js)."""
+    name = f"error-{key}"
+    attrs = {"data-testid": name}
+    return rx.el.small(icon("circle-alert"), words, class_name="err", role="alert", key=name, custom_attrs=attrs)
 
 
 def labelled(label: Any, *inside: Any) -> rx.Component:
@@ -34,19 +34,17 @@ def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = 
 
 def exact_input(**props: Any) -> rx.Component:
     """A line of code or a name: nothing is suggested, and no spelling is checked."""
-    return rx.input(auto_complete="off", custom_attrs={"spellCheck": "false"}, **props)
+    return rx.input(**{"auto_complete": "off", "custom_attrs": {"spellCheck": "false"}, **props})
 
 
 def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **props: Any) -> rx.Component:
     """A line of text."""
-    control = rx.input(
+    control = exact_input(
         # Joined: Reflex would make a ref of formatted text, named after a hash that differs from build to build.
         id="s-" + key,
         name=key,
         default_value=value,
-        auto_complete="off",
         color_scheme=rx.cond(errors.contains(key), "red", "indigo"),
-        custom_attrs={"spellCheck": "false"},
         **props,
     )
     return field(key, label, control, errors, hint)

@@ -5,7 +5,7 @@ import pytest
 from app.guard.events import BadArguments, check_arguments
 from app.jobs.state.run import RunState
 from app.modules.state.form import ModuleFormState
-from app.runners.state.runner import RunnerState
+from app.runners.state.add_runner import AddRunnerState
 from app.triggers.state.work import WorkState
 
 
@@ -23,12 +23,12 @@ def test_only_what_is_offered_is_taken() -> None:
 
 
 def test_a_state_may_have_what_is_offered() -> None:
-    state = RunnerState(_reflex_internal_init=True)
-    state.paths = ["platform"]
-    state.choose_path("network")
-    assert state.chosen_path == ""
-    state.choose_path("platform")
-    assert state.chosen_path == "platform"
+    state = AddRunnerState(_reflex_internal_init=True)
+    state.regions = ["eu-west-1"]
+    state.set_region("us-east-1")
+    assert state.region == ""
+    state.set_region("eu-west-1")
+    assert state.region == "eu-west-1"
 
 
 def test_several_segments_at_once_are_none() -> None:

@@ -82,7 +82,7 @@ def test_the_actions_offered_depend_on_the_job(changes: dict[str, Any], offers: 
     ],
 )
 def test_a_discarded_plan_is_not_offered_again(job: dict[str, Any], is_discarded: bool) -> None:
-    built = build_view({**JOB, **job}, {}, [{"event": "rejected"}])
+    built = build_view({**JOB, **job}, {}, [{"event": "rejected", "at": "2026-11-16T14:00:00Z"}])
     assert (built["can_apply"], built["is_discarded"]) == (False, is_discarded)
 
 

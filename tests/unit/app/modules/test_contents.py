@@ -6,7 +6,7 @@ import pytest
 
 from app.jobs.view.detail import build_outputs
 from app.modules.view import contents as views
-from app.modules.view.group import modules, runner, summary
+from app.modules.view.group import first, modules, runner, summary
 
 ANSWER = {
     "total": 3,
@@ -117,13 +117,16 @@ def test_a_group_lists_the_modules_below_it_with_drift_and_last_job() -> None:
         {"path": "a/b/d", "name": "d", "last_job": None},
         {"path": "ab/c", "name": "c"},
     ]
-    found = [
-        (each["path"], each["words"], each["drift"], each["job"], each["ended_at"]) for each in modules("a/b", rows)
-    ]
-    assert found == [
-        ("a/b/c", "Last destroy failed", "Drift in 2", "7", "2026-11-15T14:00:00Z"),
-        ("a/b/d", "Never applied", "", "", ""),
-    ]
+    found = [(each["path"], each["drift"], each["job"], each["ended_at"]) for each in modules("a/b", rows)]
+    assert found == [("a/b/c", "Drift in 2", "7", "2026-11-15T14:00:00Z"), ("a/b/d", "", "", "")]
+
+
+def test_a_group_begins_with_what_needs_somebody_and_what_changed_last() -> None:
+    ends = (("old", "SUCCEEDED", "1"), ("new", "SUCCEEDED", "3"), ("bad", "FAILED", "2"), ("never", "", ""))
+    rows = [{"path": f"a/{name}", "last_job": {"status": status, "finished_at": at}} for name, status, at in ends]
+    found = modules("a", [*rows, {"path": "a/drifts", "drift_since": "x"}])
+    assert [each["path"] for each in first(found)] == ["a/bad", "a/drifts", "a/new", "a/old", "a/never"]
+    assert len(first(found * 3)) == 8
 
 
 def test_a_group_counts_problems_only_when_all_its_modules_are_known() -> None:

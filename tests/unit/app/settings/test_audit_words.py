@@ -51,6 +51,7 @@ def test_odd_details_are_passed_over(odd: Any) -> None:
         ({"kind": "KILL", "reason": "It hangs"}, "Kill, reason It hangs"),
         ({"action": "refresh_plan"}, "Check requested"),
         ({"plan_sha256": "61defff0" * 8, "is_override": True}, "plan 61defff0, override"),
+        ({"sha256": "61defff0" * 8}, "digest 61defff0"),
     ],
 )
 def test_details_hold_no_value_of_a_program(detail: dict[str, Any], said: str) -> None:

@@ -58,7 +58,7 @@ QUESTIONS: dict[str, str] = {
 SWEEPS = {
     "retention: 1,000 jobs lose their payload": "select private.slim_old_jobs()",
     "retention: 1,000 jobs are deleted": "select private.delete_old_jobs()",
-    "retention: other rows": "select private.remove_old_rows()",
+    "retention: artifacts": "select private.remove_old_rows('old_artifacts')",
     "hours are rolled up": "select private.roll_up()",
 }
 

@@ -81,14 +81,22 @@ create function private.my_workers() returns setof uuid
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_seen pg_catalog.text[] := array(select private.my_prefixes());
+  v_orgs pg_catalog.uuid[] := array(select private.my_org_ids());
 begin
-  return query select w.id from public.workers as w
-  where w.org_id in (select private.my_org_ids()) and (w.is_assigned_to_all_modules or exists (
-      select from public.worker_assignments as a cross join unnest(v_seen) as s (above) where a.worker_id = w.id
-        and (a.path = '' or private.is_at_or_below(a.org_id || ':' || a.path, s.above)
-          or private.is_at_or_below(s.above, a.org_id || ':' || a.path)))
-    or exists (select from public.modules as m where m.pinned_worker_id = w.id
-      and private.is_seen(m.org_id, m.path, v_seen)));
+  return query
+  select w.id from public.workers as w where w.org_id = any (v_orgs) and w.is_assigned_to_all_modules
+  union
+  -- Each path once, and without a call for each: a guest may have fifty paths, and a fleet thousands of assignments.
+  select a.worker_id from (
+    select p.*, p.org_id || ':' || p.path as name from (
+      select distinct x.org_id, x.path from public.worker_assignments as x where x.org_id = any (v_orgs)) as p
+    offset 0) as p
+  join public.worker_assignments as a on a.org_id = p.org_id and a.path = p.path
+  where exists (select from unnest(v_seen) as s (above) where p.path = '' or p.name = s.above
+    or starts_with(p.name, s.above || '/') or starts_with(s.above, p.name || '/'))
+  union
+  select m.pinned_worker_id from public.modules as m
+  where m.pinned_worker_id is not null and m.org_id = any (v_orgs) and private.is_seen(m.org_id, m.path, v_seen);
 end;
 $$;
 

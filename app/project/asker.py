@@ -85,7 +85,7 @@ class Asker:
     async def _renew(self, held: Held) -> None:
         try:
             while held.is_old:
-                await asyncio.sleep(held.pause(time.monotonic()))
+                await asyncio.sleep(held.pause(time.monotonic(), self._store.feeds))
                 session = await self._member()
                 if session is None:
                     return

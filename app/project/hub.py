@@ -156,7 +156,13 @@ class TabHub:
         store.listen(lambda table, row_id: self._note(room, table, row_id))
         task = asyncio.create_task(feed.run(), name=f"feed:{room}")
         entry = self._open[room] = _Open(store, feed, task, realtime)
+        self._count_feeds(org_id)
         return entry
+
+    def _count_feeds(self, org_id: str) -> None:
+        stores = [entry.store for entry in self._open.values() if entry.store.org_id == org_id]
+        for store in stores:
+            store.feeds = len(stores)
 
     def _is_wanted(self, room: str, topic: str) -> bool:
         return any(topic in view.topics for view in self.views(room))
@@ -249,6 +255,7 @@ class TabHub:
 
     async def _stop(self, room: str) -> None:
         entry = self._open.pop(room)
+        self._count_feeds(entry.store.org_id)
         entry.task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await entry.task

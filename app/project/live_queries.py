@@ -17,7 +17,7 @@ from app.project.models import Row
 Made = TypeVar("Made")
 
 PAUSE_SECONDS = 0.1
-# A slow query runs less often: it takes a quarter of the time at most.
+# A slow query runs less often: all feeds of an organisation together ask it for a quarter of the time at most.
 REST = 3.0
 # Columns that every heartbeat changes: such a change waits behind other ones.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
@@ -111,10 +111,10 @@ class Held:
         made: Made = self._worked_out[key][1]
         return made
 
-    def pause(self, now: float) -> float:
-        """Return the seconds to wait before the query runs again."""
+    def pause(self, now: float, feeds: int = 1) -> float:
+        """Return the seconds to wait before the query runs again, where so many feeds ask the same."""
         took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
-        return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took) - now) if self.is_answered else 0.0
+        return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took * feeds) - now) if self.is_answered else 0.0
 
 
 class LiveQueries:

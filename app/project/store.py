@@ -87,6 +87,8 @@ class OrgStore:
     _unswept_at: float | None = None
     is_loaded: bool = False
     changed_at: float = 0.0
+    # Of this organisation, this one among them: each shows what other members see.
+    feeds: int = 1
     _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)

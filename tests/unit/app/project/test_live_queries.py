@@ -130,6 +130,7 @@ async def test_requests_during_a_storm_pause_in_proportion_to_their_duration() -
     held = await asker.answer(RUNNERS, ME)
     held.asked_at, held.ended_at = 10.0, 10.2
     assert held.pause(10.2) == pytest.approx(0.6), "three times as long as it took"
+    assert held.pause(10.2, feeds=20) == pytest.approx(12.0), "all feeds together a quarter of the time"
     held.asked_at, held.ended_at = 10.0, 10.001
     assert held.pause(10.001) == pytest.approx(0.1)
     assert held.pause(20.0) == 0.0

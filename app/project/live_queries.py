@@ -113,8 +113,10 @@ class Held:
 
     def pause(self, now: float, feeds: int = 1) -> float:
         """Return the seconds to wait before the query runs again, where so many feeds ask the same."""
-        took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
-        return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took * feeds) - now) if self.is_answered else 0.0
+        if not self.is_answered:
+            return 0.0
+        rest = REST * max(0.0, self.ended_at - self.asked_at) * feeds
+        return max(0.0, self.ended_at + max(self.query.pause_seconds, rest) - now)
 
 
 class LiveQueries:

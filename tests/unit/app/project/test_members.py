@@ -1,6 +1,7 @@
 """Nobody is handed an organisation's live rows who does not belong to it now."""
 
 from typing import Any, cast
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -80,3 +81,16 @@ async def test_a_feed_borrows_no_token_of_a_member_who_sees_something_else_now()
     authorized.sees = None
     hub.members.forget()
     assert await hub.member(guests) is None
+
+
+async def test_the_feeds_of_an_organisation_know_how_many_they_are() -> None:
+    realtime = MagicMock()
+    realtime.close = realtime.another.return_value.close = AsyncMock()
+    hub = TabHub(cast("AuthorizedClient", FakeAuthorizedClient("org-1")), realtime)
+    whole, part, other = (
+        hub._start(*names) for names in (("org-1", "org-1"), ("org-1 sees", "org-1"), ("org-2", "org-2"))
+    )
+    assert [each.store.feeds for each in (whole, part, other)] == [2, 2, 1]
+    await hub._stop("org-1 sees")
+    assert whole.store.feeds == 1
+    await hub.aclose()

@@ -71,7 +71,7 @@ comment on function private.terminal_workspaces is
 
 -- ## runs
 
--- The newest apply of a plan.
+-- The newest apply of a plan. "-id", so that no plan reads the primary key of all jobs from its end.
 create function private.apply_of(p_plan bigint) returns public.provision_jobs
 language sql stable set search_path = '' as $$
   select j from public.provision_jobs as j where j.plan_job_id = p_plan order by -j.id limit 1

@@ -78,7 +78,7 @@ class Step:
 
 # The earlier rows must have left the page, or one that was on it anyway would count as found.
 STEPS = (
-    Step("jobs", lambda page: page.click("a[href='/dashboard/jobs']"), "table.ry-jobs tr[data-row]"),
+    Step("jobs", lambda page: page.click("a[href$='/jobs']"), "table.ry-jobs tr[data-row]"),
     Step("jobs: finished", lambda page: page.click("role=radio[name='Finished']"), "tr[data-status=SUCCEEDED]"),
     Step("jobs: next page", lambda page: page.click("role=button[name='Next']"), "text=/^26–50 of/"),
     Step(
@@ -87,13 +87,13 @@ STEPS = (
         "table.ry-jobs:not(:has-text('module-41')) tr[data-row]:has-text('module-42')",
     ),
     Step("a job", lambda page: page.click("tr[data-row] a[data-open]"), "h1 .num"),
-    Step("modules", lambda page: page.click("a[href='/dashboard/modules']"), ".ry-split [role=treeitem][data-module]"),
+    Step("modules", lambda page: page.click("a[href$='/modules']"), ".ry-split [role=treeitem][data-module]"),
     Step(
         "modules: search",
         lambda page: page.fill("#module-search", "module-7"),
         ".ry-split:not(:has([data-module*='module-8'])) [data-module*='module-7']",
     ),
-    Step("runners", lambda page: page.click("a[href='/dashboard/runners']"), "table.ry-runners tr[data-row]"),
+    Step("runners", lambda page: page.click("a[href$='/runners']"), "table.ry-runners tr[data-row]"),
     Step(
         "runners: offline",
         lambda page: page.click("role=radio[name=/OFFLINE/]"),

@@ -116,7 +116,7 @@ RUNNERS = (("Runners", "/dashboard/runners"), ("Versions", "/dashboard/runners/v
 JOBS = (("Jobs", "/dashboard/jobs"), ("Schedules", "/dashboard/jobs/schedules"))
 FIGURES = (("Figures", "/dashboard/figures"), ("Events", "/dashboard/events"))
 OF_GROUP = ("Overview", "Modules", "Variables", "Access", "Runners", "Policies")
-OF_MODULE = ("Overview", "Variables", "Order", "State", "Access")
+OF_MODULE = ("Overview", "Jobs", "Variables", "Order", "State", "Access")
 
 
 def place_tabs(place: str, tabs: Sequence[tuple[str, Any]], active: Any) -> rx.Component:

@@ -27,7 +27,6 @@ OVERVIEW_SECONDS = 5.0
 # After a change the counts follow sooner than that, but not with every one of a storm.
 HURRY_SECONDS = 1.0
 FACETS_SECONDS = 5.0
-COUNTED = frozenset({"workers", "provision_jobs", "modules"})
 SORTED_BY = frozenset({"workers", "worker_instances", "worker_releases"})
 FIGURES_SECONDS = 15.0
 TICK_SECONDS = 2.0
@@ -68,7 +67,6 @@ class OrgFeed:
         self._figures_lock = asyncio.Lock()
         self._facets_at = float("-inf")
         self._are_facets_old = True
-        self._counts_old = asyncio.Event()
         store.listen(self._note)
 
     def nudge(self) -> None:
@@ -98,10 +96,8 @@ class OrgFeed:
             await asyncio.sleep(TICK_SECONDS)
 
     def _note(self, table: str, _row_id: str) -> None:
-        """Remember which numbers may be others now."""
+        """Remember that the facets may be others now."""
         self._are_facets_old = self._are_facets_old or table in SORTED_BY
-        if table in COUNTED:
-            self._counts_old.set()
 
     async def load(self, session: BrowserSession) -> set[tuple[str, str]]:
         """Read the tables that are kept whole and run the queries on screen; returns the rows that no event had brought."""
@@ -283,8 +279,8 @@ class OrgFeed:
             await asyncio.sleep(HURRY_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(OVERVIEW_SECONDS - HURRY_SECONDS):
-                    await self._counts_old.wait()
-            self._counts_old.clear()
+                    await self.store.counts_old.wait()
+            self.store.counts_old.clear()
 
     async def load_overview(self, session: BrowserSession) -> None:
         """Count runners, jobs and modules, and learn the project's time."""

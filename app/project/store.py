@@ -4,6 +4,7 @@ It is not a copy of the organisation. Releases and rollouts are few and kept who
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -29,6 +30,8 @@ SWEEP_LATE_SECONDS = 120
 FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
 COUNTED = frozenset({"workers", "modules", "jobs", "waits_for_others"})
+# What of a row the overview counts by; another module is another number, too.
+COUNTED_BY = {"workers": ("status", "removed_at"), "provision_jobs": ("status", "approvals_received"), "modules": ()}
 # Changes may have been missed: anyone who reads single rows reads them again.
 AGAIN = "again"
 
@@ -89,6 +92,8 @@ class OrgStore:
     changed_at: float = 0.0
     # Of this organisation, this one among them: each shows what other members see.
     feeds: int = 1
+    # Set when the overview may count something else.
+    counts_old: asyncio.Event = field(default_factory=asyncio.Event)
     _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
@@ -135,8 +140,10 @@ class OrgStore:
         """Return the value that was computed before the last change, to keep the parts that are still the same."""
         return self._derived.get(name, (None, None))[1]
 
-    def notify(self, table: str, row_id: str = "") -> None:
+    def notify(self, table: str, row_id: str = "", *, is_counted: bool = True) -> None:
         """Notify the listeners that a row changed, or something that is not kept here."""
+        if is_counted and table in COUNTED_BY:
+            self.counts_old.set()
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
@@ -165,7 +172,9 @@ class OrgStore:
         self.tables[table][row_id] = merged
         if table in CHANGING_TABLES and len(self.tables[table]) > MAX_CHANGES:
             del self.tables[table][next(iter(self.tables[table]))]
-        self.notify(table, row_id)
+        # A change of a step or of a reason is counted nowhere.
+        is_same = held is not None and all(held.get(name) == merged.get(name) for name in COUNTED_BY.get(table, ()))
+        self.notify(table, row_id, is_counted=not is_same)
         return True
 
     def drop(self, table: str, row_id: str) -> None:

@@ -111,6 +111,12 @@ def test_a_badge_shows_the_last_apply_and_no_later_plan(
     page.goto(f"/dashboard/modules?module={module}")
     expect(page.locator(".ry-history tr[data-status]").first).to_have_attribute("data-status", "SUCCEEDED")
     expect(page.locator(".ry-head [data-status]")).to_have_attribute("data-status", "FAILED")
+    for _ in range(5):
+        runner.finish(runner.claim(enqueue(product, owner, module, "PLAN")), "SUCCEEDED")
+    newest = page.get_by_role("table", name="History").get_by_role("row")
+    expect(newest).to_have_count(6)
+    page.get_by_role("navigation", name="Parts of the page").get_by_role("link", name="Jobs").click()
+    expect(newest).to_have_count(8)
     expect(page.get_by_role("treeitem", name="db").get_by_role("img", name="Last apply failed")).to_be_visible()
 
 

@@ -39,6 +39,8 @@ from app.ui.panel import fact, menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
 Module = ModulesState.module
+# On the first page of a module; its tab Jobs has all that are known here.
+NEWEST = 5
 
 
 def _plans() -> rx.Component:
@@ -217,19 +219,18 @@ def _status(job: rx.Var[HistoryRow]) -> dict[str, Any]:
     return {"data-status": job["status"]}
 
 
-def _history() -> rx.Component:
-    rows = rows_table("History", HISTORY, ModulesState.history, _status, class_name="ry-history")
+def _history(jobs: rx.Var[list[HistoryRow]], every: str) -> rx.Component:
+    """The newest jobs of the module, and the address of what lists more of them."""
+    rows = rows_table("History", HISTORY, jobs, _status, class_name="ry-history")
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"
     )
-    every = page_link(
-        "All", href="/dashboard/jobs?search=" + Module["path"].to(str), class_name="ry-link", underline="none"
-    )
+    more = page_link("All", href=every + Module["path"].to(str), class_name="ry-link", underline="none")
     return titled_panel(
         "History",
-        (rx.el.span(class_name="grow"), every),
+        (rx.el.span(class_name="grow"), more),
         history_chart(),
-        rx.cond(ModulesState.history.length() > 0, rows, none),
+        rx.cond(jobs.length() > 0, rows, none),
     )
 
 
@@ -309,7 +310,9 @@ def module_detail() -> rx.Component:
         changed_note(),
         locks(),
         beside_rail(
-            [_history()], [outputs(), repository(), path_schedules()], [resources(), _source(), source_files()]
+            [_history(ModulesState.history[:NEWEST], "/dashboard/modules?tab=jobs&path=")],
+            [outputs(), repository(), path_schedules()],
+            [resources(), _source(), source_files()],
         ),
     )
     return rx.el.div(
@@ -317,6 +320,7 @@ def module_detail() -> rx.Component:
         path_tabs(Module["path"].to(str), OF_MODULE, ModulesState.tab),
         rx.match(
             ModulesState.tab,
+            ("Jobs", _history(ModulesState.history, "/dashboard/jobs?search=")),
             ("Order", rx.fragment(changed_note(), dependencies(), output_readers())),
             ("State", rx.fragment(locks(), _state())),
             ("Access", access_panel()),

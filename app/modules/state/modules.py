@@ -28,7 +28,6 @@ from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
 from app.ui.view import read
 
-HISTORY = 10
 # A group with more than this is searched, not scrolled.
 MOST_LISTED = 200
 MOST_OPENED = 20
@@ -180,7 +179,7 @@ class ModulesState(LivePage, rx.State):
         parts: tuple[Any, ...] = (ModuleContentsState, ModuleGrantsState, DependenciesState, RepositoryState)
         for part in parts:
             (await self.get_state(part))._take(answer)
-        self._assign("history", [_history(row) for row in answer["history"][:HISTORY]])
+        self._assign("history", [_history(row) for row in answer["history"]])
         drift, at = drift_words(self._full)
         self._assign("drift", drift)
         self._assign("drift_at", at)

@@ -7,10 +7,10 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.sign_in import ROLES, SignInState
-from app.ui.controls import act_button, choice, plain_button, small_button
-from app.ui.dialog import alert, cancel, dialog_acts
+from app.ui.controls import act_button, choice, copy_icon, icon, small_button
+from app.ui.dialog import alert, cancel, dialog_acts, question, sheet, sheet_form
 from app.ui.form.elements import check_field, field, text_field
-from app.ui.panel import empty, or_problem, problem_line, settings_panel
+from app.ui.panel import empty, fact, or_problem, problem_line, settings_panel
 from app.ui.resource import Act, Column, removal, resource_panel, row_menu, rows_table, strong
 
 State = SignInState
@@ -52,13 +52,47 @@ def _line(key: str, label: str, value: Any, hint: Any = "", **props: Any) -> rx.
     return text_field(key, label, value, State.errors, hint, **props)
 
 
+def _provider_facts() -> rx.Component:
+    secret = rx.cond(State.provider["secret_hint"] != "", "Ends in " + State.provider["secret_hint"].to(str), "Kept")
+    callback = rx.el.span(State.callback, class_name="ry-mono ry-breaks")
+    return rx.el.dl(
+        fact("Name", State.provider["name"]),
+        fact("Issuer", rx.el.span(State.provider["issuer"], class_name="ry-mono ry-breaks")),
+        fact("Client id", rx.el.span(State.provider["client_id"], class_name="ry-mono ry-breaks")),
+        fact("Client secret", secret),
+        fact("Groups claim", rx.el.span(State.provider["claim"], class_name="ry-mono")),
+        fact("Redirect address", callback, " ", copy_icon(State.callback, "Copy the redirect address")),
+        class_name="ry-facts",
+    )
+
+
 def _provider_panel() -> rx.Component:
+    edit = small_button(icon("pencil"), "Edit", on_click=State.edit_provider)
+    remove = small_button("Remove", color_scheme="red", on_click=State.ask_end(True))
+    connect = act_button("Connect a provider", on_click=State.edit_provider)
+    none = empty(
+        "log-in",
+        "No provider yet",
+        rx.cond(
+            IS_OWNER, "Members sign in with a password.", "Members sign in with a password. An owner connects one."
+        ),
+        rx.cond(IS_OWNER, connect),
+    )
+    return settings_panel(
+        "Provider",
+        "OpenID Connect: anyone whom it signs in is signed in here.",
+        rx.cond(State.has_provider & IS_OWNER, rx.fragment(edit, remove)),
+        rx.cond(State.has_provider, _provider_facts(), none),
+    )
+
+
+def _provider_sheet() -> rx.Component:
     kept = rx.cond(
-        State.provider["secret_hint"] != "",
-        "Write-only, ends in " + State.provider["secret_hint"].to(str) + ". Leave it empty to keep it.",
+        State.has_provider,
+        "Write-only. Leave it empty to keep the one that Auth has.",
         "Write-only: it goes to Auth, and nobody can read it again.",
     )
-    form = rx.form(
+    fields = (
         _line("name", "Name", State.provider["name"], "Shown on the sign-in page, such as Example ID.", max_length=60),
         _line(
             "issuer",
@@ -77,21 +111,10 @@ def _provider_panel() -> rx.Component:
             "openid email profile offline_access",
             "With offline_access the claims are read again each hour.",
         ),
-        rx.el.div(
-            plain_button("Save", type="submit", disabled=~IS_OWNER),
-            rx.cond(
-                State.has_provider & IS_OWNER,
-                plain_button("Remove provider", type="button", color_scheme="red", on_click=State.remove_provider),
-            ),
-            rx.cond(IS_OWNER, rx.fragment(), rx.el.span("Only an owner changes this.", class_name="sm")),
-            class_name="ry-acts",
-        ),
         rx.el.p("Redirect address, for the provider: ", rx.el.code(State.callback), class_name="ry-hint"),
-        on_submit=State.save_provider,
-        class_name="ry-pb ry-org-form",
-        key=State.provider["client_id"].to(str) + State.provider["claim"].to(str),
     )
-    return settings_panel("Provider", "OpenID Connect: anyone whom it signs in is signed in here.", rx.fragment(), form)
+    form = sheet_form(State, "Save", *fields, on_submit=State.save_provider)
+    return sheet(State, State.is_open, "Provider", "What Auth needs to send people there and back.", form)
 
 
 def _domains_panel() -> rx.Component:
@@ -206,4 +229,13 @@ def sign_in() -> rx.Component:
     more = rx.cond(State.has_provider, rx.fragment(_domains_panel(), _test_panel(), _teams_panel(), _rules_panel()))
     body = or_problem(State, "How people sign in", rx.el.div(_provider_panel(), more, class_name="ry-stack"))
     gone = removal(State, "Remove", "The provider signs nobody in with its addresses any more.", "Remove domain")
-    return settings_page("sign-in", admins_only("how people sign in", body), dialogs=[_group_dialog(), gone])
+    end = question(
+        is_open=State.is_ending,
+        title="Remove the provider?",
+        text="Its domains, its groups and its rules go with it. Members sign in with a password from then on.",
+        act="Remove provider",
+        on_act=State.remove_provider,
+        on_keep=State.ask_end(False),
+    )
+    dialogs = [_provider_sheet(), _group_dialog(), gone, end]
+    return settings_page("sign-in", admins_only("how people sign in", body), dialogs=dialogs)

@@ -72,6 +72,7 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     teams: list[TeamView] = []
     chosen: TeamView = read(TeamView, {})
     is_choosing: bool = False
+    is_ending: bool = False
     claims: list[PAIR] = []
     is_joined: bool = False
     said: str = ""
@@ -83,11 +84,12 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
     callback: str = ""
 
     set_only = takes("is_only", bool)
+    ask_end = takes("is_ending", bool)
     close = puts(is_choosing=False)
 
     async def _prepare(self, session: BrowserSession) -> None:
         del session
-        self.is_open, self.is_choosing, self.removing = False, False, ""
+        self.is_open, self.is_choosing, self.is_ending, self.removing = False, False, False, ""
         # The fault of a test that just ended.
         self.said = unquote(read_sid(self.router.headers.cookie or "", SAID))
         self.callback = f"{runtime().settings.runner_url}/auth/v1/callback"
@@ -112,6 +114,10 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
         return {"p_org": await self._org_id(), "p_domain": found["id"]}
 
     @rx.event
+    def edit_provider(self) -> None:
+        self._draw_form()
+
+    @rx.event
     async def save_provider(self, form: dict[str, Any]) -> Any:
         """Save the provider; the secret goes through to Auth, and an empty one stays as it is."""
         names = ("name", "issuer", "client_id", "client_secret", "claim", "scopes")
@@ -119,16 +125,18 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
         self.errors = {name: "This is needed." for name in ("name", "issuer", "client_id") if not given[name]}
         if not self.has_provider and not given["client_secret"]:
             self.errors = {**self.errors, "client_secret": "This is needed."}
-        if self.errors:
+        if self.errors or not self.is_open:
             return None
         spec = {name: value for name, value in given.items() if value}
         await self._invoke("sign-in", {"organization": await self._org_id(), **spec})
+        self.is_open = False
         await self._again()
         return rx.toast.success("Saved", description="Prove a domain next; then sign in there yourself.")
 
     @rx.event
     async def remove_provider(self) -> Any:
         """Remove the provider with all that depends on it."""
+        self.is_ending = False
         await self._invoke("sign-in", {"organization": await self._org_id(), "remove": True})
         await self._again()
         return rx.toast.success("Removed the provider", description="Members sign in with a password.")

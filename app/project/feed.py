@@ -27,7 +27,6 @@ OVERVIEW_SECONDS = 5.0
 # After a change the counts follow sooner than that, but not with every one of a storm.
 HURRY_SECONDS = 1.0
 FACETS_SECONDS = 5.0
-SORTED_BY = frozenset({"workers", "worker_instances", "worker_releases"})
 FIGURES_SECONDS = 15.0
 TICK_SECONDS = 2.0
 PING_EVERY_SECONDS = 15.0
@@ -66,8 +65,6 @@ class OrgFeed:
         self._figures_at = float("-inf")
         self._figures_lock = asyncio.Lock()
         self._facets_at = float("-inf")
-        self._are_facets_old = True
-        store.listen(self._note)
 
     def nudge(self) -> None:
         """Try again now."""
@@ -94,10 +91,6 @@ class OrgFeed:
             except Exception:
                 log.exception("feed_loop_failed", org=self.store.org_id, loop=loop.__qualname__)
             await asyncio.sleep(TICK_SECONDS)
-
-    def _note(self, table: str, _row_id: str) -> None:
-        """Remember that the facets may be others now."""
-        self._are_facets_old = self._are_facets_old or table in SORTED_BY
 
     async def load(self, session: BrowserSession) -> set[tuple[str, str]]:
         """Read the tables that are kept whole and run the queries on screen; returns the rows that no event had brought."""
@@ -291,9 +284,9 @@ class OrgFeed:
 
     async def load_facets(self, session: BrowserSession) -> None:
         """Count the labels, versions, regions and healths, if they may be others and nobody just did."""
-        if not self._are_facets_old or time.monotonic() - self._facets_at < FACETS_SECONDS:
+        if not self.store.are_facets_old or time.monotonic() - self._facets_at < FACETS_SECONDS:
             return
-        self._are_facets_old, self._facets_at = False, time.monotonic()
+        self.store.are_facets_old, self._facets_at = False, time.monotonic()
         self.store.set_facets(await self._authorized.rpc(session, "runner_facets", {"p_org": self.store.org_id}) or {})
 
     async def load_figures(self, session: BrowserSession) -> None:

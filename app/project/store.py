@@ -30,8 +30,13 @@ SWEEP_LATE_SECONDS = 120
 FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
 COUNTED = frozenset({"workers", "modules", "jobs", "waits_for_others"})
-# What of a row the overview counts by; another module is another number, too.
-COUNTED_BY = {"workers": ("status", "removed_at"), "provision_jobs": ("status", "approvals_received"), "modules": ()}
+# What of a row the overview and the facets count by; of other tables every change may be another number.
+COUNTED_BY = {
+    "workers": ("status", "removed_at", "version", "region", "labels", "type", "is_draining", "is_disabled"),
+    "provision_jobs": ("status", "approvals_received"),
+}
+OVERVIEW_TABLES = frozenset({"workers", "provision_jobs", "modules"})
+FACETS_TABLES = frozenset({"workers", "worker_instances", "worker_releases"})
 # Changes may have been missed: anyone who reads single rows reads them again.
 AGAIN = "again"
 
@@ -92,8 +97,9 @@ class OrgStore:
     changed_at: float = 0.0
     # Of this organisation, this one among them: each shows what other members see.
     feeds: int = 1
-    # Set when the overview may count something else.
+    # The overview, and the facets, may count something else.
     counts_old: asyncio.Event = field(default_factory=asyncio.Event)
+    are_facets_old: bool = True
     _revisions: Counter[str] = field(default_factory=Counter)
     _derived: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
     _listeners: list[Callable[[str, str], None]] = field(default_factory=list)
@@ -142,8 +148,9 @@ class OrgStore:
 
     def notify(self, table: str, row_id: str = "", *, is_counted: bool = True) -> None:
         """Notify the listeners that a row changed, or something that is not kept here."""
-        if is_counted and table in COUNTED_BY:
+        if is_counted and table in OVERVIEW_TABLES:
             self.counts_old.set()
+        self.are_facets_old = self.are_facets_old or (is_counted and table in FACETS_TABLES)
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
@@ -173,7 +180,8 @@ class OrgStore:
         if table in CHANGING_TABLES and len(self.tables[table]) > MAX_CHANGES:
             del self.tables[table][next(iter(self.tables[table]))]
         # A change of a step or of a reason is counted nowhere.
-        is_same = held is not None and all(held.get(name) == merged.get(name) for name in COUNTED_BY.get(table, ()))
+        counted = COUNTED_BY.get(table)
+        is_same = held is not None and counted and all(held.get(name) == merged.get(name) for name in counted)
         self.notify(table, row_id, is_counted=not is_same)
         return True
 

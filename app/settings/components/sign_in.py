@@ -108,8 +108,12 @@ def _provider_sheet() -> rx.Component:
         _line(
             "scopes",
             "Scopes",
-            "openid email profile offline_access",
-            "With offline_access the claims are read again each hour.",
+            rx.cond(State.has_provider, "", "openid email profile offline_access"),
+            rx.cond(
+                State.has_provider,
+                "Leave them empty to keep those that Auth has.",
+                "With offline_access the claims are read again each hour.",
+            ),
         ),
         rx.el.p("Redirect address, for the provider: ", rx.el.code(State.callback), class_name="ry-hint"),
     )

@@ -26,7 +26,7 @@ const saving = z.strictObject({
   client_id: z.string().min(1).max(500),
   client_secret: z.string().max(2000).default(""),
   claim: z.string().min(1).max(200).default("groups"),
-  scopes: z.string().max(500).default("openid email profile"),
+  scopes: z.string().max(500).optional(),
 });
 type Saving = z.infer<typeof saving>;
 type Row = Record<string, unknown>;
@@ -77,13 +77,15 @@ async function save(request: Request, spec: Saving): Promise<Response> {
     name: spec.name,
     issuer: spec.issuer,
     client_id: spec.client_id,
-    scopes: spec.scopes.split(/\s+/).filter(Boolean),
     // Entra's claim for an address whose domain its tenant owns is read by the database.
     custom_claims_allowlist: [spec.claim, "amr", "acr", "xms_edov"],
+    // What is not given stays as it is.
     ...(spec.client_secret ? { client_secret: spec.client_secret } : {}),
+    ...(spec.scopes ? { scopes: spec.scopes.split(/\s+/).filter(Boolean) } : {}),
   };
   if (await auth("PUT", `/${encodeURIComponent(identifier)}`, provider) === 404) {
-    await auth("POST", "", { provider_type: "oidc", identifier, ...provider });
+    const scopes = ["openid", "email", "profile"];
+    await auth("POST", "", { provider_type: "oidc", identifier, scopes, ...provider });
   }
   return json(200, saved);
 }

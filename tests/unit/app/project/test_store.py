@@ -123,23 +123,28 @@ def test_changed_touches_the_topics_it_names() -> None:
     assert changed.ids("provision_jobs") == frozenset()
 
 
-def counts_again(table: str, **columns: Any) -> bool:
-    """Whether the numbers are asked for after a change of these columns of a row that was known."""
+def counts_again(table: str, **columns: Any) -> tuple[bool, bool]:
+    """Whether the overview and the facets are asked for after a change of these columns of a row that was known."""
     store = OrgStore("org")
     store.put(table, row("a", 5, approvals_received=0, reason="asleep"))
-    assert store.counts_old.is_set(), "a row that was not known may be another number"
     store.counts_old.clear()
+    store.are_facets_old = False
     store.put(table, {**row("a", 6), **columns})
-    return store.counts_old.is_set()
+    return store.counts_old.is_set(), store.are_facets_old
 
 
 def test_numbers_are_old_only_after_what_they_count() -> None:
-    assert not counts_again("workers", reason="awake")
-    assert counts_again("workers", status="OFFLINE")
-    assert counts_again("workers", removed_at="2026-11-15T10:00:06+00:00")
-    assert not counts_again("provision_jobs", steps=[{"name": "plan"}])
-    assert counts_again("provision_jobs", approvals_received=1)
-    for act in (lambda store: store.drop("workers", "a"), lambda store: store.notify("modules", "m")):
+    assert counts_again("workers", reason="awake") == (False, False)
+    assert counts_again("workers", status="OFFLINE") == (True, True)
+    assert counts_again("workers", removed_at="2026-11-15T10:00:06+00:00") == (True, True)
+    assert counts_again("provision_jobs", steps=[{"name": "plan"}]) == (False, False)
+    assert counts_again("provision_jobs", approvals_received=1) == (True, False)
+    assert counts_again("worker_instances", engine_note="no engine") == (False, True)
+    for act in (
+        lambda store: store.put("workers", row("a", 5)),
+        lambda store: store.drop("workers", "a"),
+        lambda store: store.notify("modules", "m"),
+    ):
         store = OrgStore("org")
         act(store)
         assert store.counts_old.is_set()

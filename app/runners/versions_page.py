@@ -5,8 +5,7 @@ import reflex as rx
 from app.frame.layout import RUNNERS, Route, head, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
 from app.triggers.components.updates import updates_panel
-from app.triggers.state.updates import UpdatesState
-from app.triggers.view.releases import ReleaseRow
+from app.triggers.state.updates import ReleaseRow, UpdatesState
 from app.ui.controls import quiet_button
 from app.ui.panel import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked

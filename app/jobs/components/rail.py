@@ -9,7 +9,7 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
-from app.jobs.view.given import GivenView
+from app.jobs.view.facts import GivenView
 from app.jobs.view.reviews import ApprovalView
 from app.ui.controls import copy_icon, icon, plain_button
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.session import AppState, takes
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
-from app.jobs.view.filters import JobFilter
+from app.jobs.view.rows import JobFilter
 
 CANCEL_SAID = {
     "AFTER_STEP": ("Stopping after this step", "What this step changes stays changed."),

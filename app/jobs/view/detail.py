@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS, actor_words
-from app.jobs.view.git import GitFacts, git_facts
+from app.jobs.view.facts import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.view import TYPE_WORDS, Row, as_sentence, count, read
 

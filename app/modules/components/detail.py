@@ -11,8 +11,7 @@ from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
-from app.modules.components.dependencies import changed_note, dependencies
-from app.modules.components.grants import output_readers
+from app.modules.components.dependencies import changed_note, dependencies, output_readers
 from app.modules.components.group import beside_rail
 from app.modules.components.repository import repository
 from app.modules.components.state_change import change_button

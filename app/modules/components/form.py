@@ -7,9 +7,8 @@ import reflex as rx
 from app.frame.pick import picks
 from app.frame.session import may
 from app.modules.state.form import ModuleFormState
-from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
-from app.modules.view.spec import HOOKS
+from app.modules.view.spec import HOOKS, FileRow
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.controls import choice, icon, icon_button, offered, segments, small_button
 from app.ui.dialog import sheet, sheet_form

@@ -6,9 +6,8 @@ import reflex as rx
 
 from app.frame.session import SEGMENT, AppState, puts, takes
 from app.modules.state.modules import ModulesState, say_path
-from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
-from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
+from app.modules.view.spec import HOOKS, SOURCE_KINDS, FileRow, check, empty_form, hook_fields, to_form
 from app.project.models import Filter, Query
 from app.ui.form import fields
 from app.ui.form.fields import Wrong, texts

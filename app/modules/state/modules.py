@@ -14,9 +14,8 @@ from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
 from app.live.page import RIGHTS, LivePage
 from app.modules.state.contents import ModuleContentsState
-from app.modules.state.dependencies import DependenciesState
-from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
+from app.modules.state.links import DependenciesState, ModuleGrantsState
 from app.modules.state.repository import RepositoryState
 from app.modules.view import tree
 from app.modules.view.module import ModuleView, build_view, drift_words

@@ -7,8 +7,7 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
-from app.settings.state.members import MembersState
-from app.settings.state.teams import Person, TeamsState
+from app.settings.state.members import MembersState, Person, TeamsState
 from app.settings.view.members import ROLES, MemberRow
 from app.ui.controls import act_button, choice, icon, plain_button, secret_line
 from app.ui.dialog import alert, dialog, dialog_acts, question

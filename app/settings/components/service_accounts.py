@@ -7,8 +7,7 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
-from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
-from app.settings.view.trusts import PLATFORMS
+from app.settings.view.service_accounts import NO_ROLE, PLATFORMS, ROLES, AccountView, TrustView
 from app.ui.controls import copy_button, once_line, plain_button, secret_line, segments
 from app.ui.dialog import question, secret_dialog
 from app.ui.form.elements import Fields, field, form_dialog, text_area, text_field

@@ -9,7 +9,7 @@ from app.project import two_steps
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
-from app.settings.state.sessions import SessionsState
+from app.settings.state.account import SessionsState
 
 LONGEST_NAME = 60
 FIRST_NAME = "Authenticator app"

@@ -62,7 +62,7 @@ def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[R
 
 async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
     """Show the field for the code. The password's session is dropped: the password is sent again, with the code."""
-    await runtime.authorized.client.sign_out_token(error.auth.access_token)
+    await runtime.authorized.client.sign_out(error.auth.access_token)
     return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
 
 

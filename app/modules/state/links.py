@@ -8,7 +8,7 @@ import reflex as rx
 from app.frame.session import AppState
 from app.modules.view.dependencies import CASCADES, NONE, DependenciesView, bindings, build
 from app.project.errors import NotThere
-from app.project.models import Filter, Query, Row
+from app.project.models import Filter, Row
 
 Call = Callable[[str], Awaitable[None]]
 
@@ -44,9 +44,7 @@ class LinkedModules(AppState, mixin=True):
 
 async def find_module(state: AppState, path: str) -> str:
     """Return the id of the organisation's module at a path; refuse a path without one."""
-    mine = (Filter("org_id", "eq", await state._org_id()), Filter("deleted_at", "is", "null"))
-    query = Query(columns="id", filters=(*mine, Filter("path", "eq", path)), limit=1)
-    rows = (await state._select("modules", query)).rows
+    rows = await state._org_rows("modules", Filter("path", "eq", path), columns="id", limit=1)
     if not rows:
         raise NotThere(f'There is no module "{path}".', "Choose one of the list.")
     return str(rows[0]["id"])

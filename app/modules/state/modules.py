@@ -22,7 +22,7 @@ from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.repository import group_applies
 from app.modules.view.tree import Node
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import BrowserSession, Filter, Query, Row
+from app.project.models import BrowserSession, Filter, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
 from app.ui.view import read
@@ -117,15 +117,12 @@ class ModulesState(LivePage, rx.State):
         return rx.redirect(f"{self.router.url.path.rstrip('/')}/variables?path={path}", replace=True)
 
     async def _read_groups(self) -> None:
-        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path")
-        self._groups = await self._select_all("groups", query)
+        self._groups = await self._org_rows("groups", order="path")
 
     async def _find(self, asked: Iterable[str]) -> Row | None:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
         for one in asked:
             name = "id" if re.fullmatch(r"[0-9a-f-]{36}", one) else "path"
-            query = Query(columns="id,path", filters=(*mine, Filter(name, "eq", one)), limit=1)
-            if rows := (await self._select("modules", query)).rows:
+            if rows := await self._org_rows("modules", Filter(name, "eq", one), columns="id,path", limit=1):
                 return rows[0]
         return None
 

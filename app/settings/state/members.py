@@ -9,7 +9,7 @@ from app.frame.session import puts, takes
 from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
 from app.project.invitations import make_secret
-from app.project.models import BrowserSession, Filter, Query, Row
+from app.project.models import BrowserSession, Row
 from app.project.store import Changed, OrgStore
 from app.settings.view.members import ROLES, MemberRow, RemovalWords, build_removal, build_rows, check_email
 from app.ui.view import read
@@ -36,9 +36,8 @@ class MembersState(LivePage, rx.State):
         (await self.get_state(TeamsState))._close()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        mine = (Filter("org_id", "eq", store.org_id),)
-        members = (await self._select("memberships", Query(filters=mine, limit=1000))).rows
-        invited = (await self._select("invitations", Query(filters=mine, order="created_at", limit=1000))).rows
+        members = await self._org_rows("memberships", limit=1000)
+        invited = await self._org_rows("invitations", order="created_at", limit=1000)
         await (await self.get_state(TeamsState))._read(members)
         who = await self._who()
         sign_ins = await self._rpc("member_sign_ins", {"p_org": store.org_id}) if who.can_admin else []
@@ -149,9 +148,8 @@ class TeamsState(Removing, OpenForm, rx.State):
         self.is_open, self.removing, self.is_choosing = False, "", False
 
     async def _read(self, members: list[Row]) -> None:
-        mine = (Filter("org_id", "eq", await self._org_id()),)
-        teams = await self._select_all("teams", Query(filters=mine, order="name"))
-        places = await self._select_all("team_members", Query(filters=mine, order="team_id,user_id"))
+        teams = await self._org_rows("teams", order="name")
+        places = await self._org_rows("team_members", order="team_id,user_id")
         self._assign("rows", build_teams(teams, places))
         people = sorted(members, key=lambda row: str(row["email"]))
         self._assign("people", [{"id": str(row["user_id"]), "email": str(row["email"])} for row in people])

@@ -7,7 +7,6 @@ import reflex as rx
 
 from app.frame.session import puts
 from app.live.item_form import OpenForm, Removal, Removing
-from app.project.models import Filter, Query
 from app.ui.view import Row
 
 ME = "me"
@@ -72,8 +71,7 @@ class GitLoginsState(Removing, OpenForm, rx.State):
         who, org_id = await self._who(), await self._org_id()
         found = await self._rpc("list_git_logins", {"p_org": org_id})
         self._assign("rows", [build_login(row, who.user_id) for row in found])
-        mine = (Filter("org_id", "eq", org_id),)
-        members = (await self._select("memberships", Query(filters=mine, order="email", limit=1000))).rows
+        members = await self._org_rows("memberships", order="email", limit=1000)
         self._assign("members", build_choices(members if who.can_admin else [], who.user_id))
 
     async def _removal_arguments(self, found: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
+from app.ui.badges import pill
 from app.ui.controls import act_button, icon, link_button, number_link, page_link, plain_button, segments
 from app.ui.form.elements import exact_input
 from app.ui.panel import notice, or_problem
@@ -145,7 +146,7 @@ def _roots() -> rx.Component:
 
 
 def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
-    verdict = rx.badge(row["verdict"], color_scheme=row["color"].to(str), radius="full")
+    verdict = pill(row["verdict"], color=row["color"].to(str))
     why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"))
     job = rx.cond(row["number"].to(int) > 0, number_link(row["number"].to_string()), "–")
     return rx.el.tr(

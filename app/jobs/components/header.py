@@ -10,7 +10,7 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.jobs.view.stages import Stage
-from app.ui.badges import JOB_MARKS, job_badge, tag
+from app.ui.badges import JOB_MARKS, job_badge, pill, tag
 from app.ui.controls import act_button, dropdown, icon, number_link, page_link, plain_button
 from app.ui.elements import ago, clock_seconds, clock_time, since
 from app.ui.panel import fact
@@ -128,11 +128,10 @@ def _acts() -> list[rx.Component]:
 
 
 def _not_isolated() -> rx.Component:
-    return rx.badge(
+    return pill(
         icon("circle-slash", "xs"),
         "Not isolated",
-        color_scheme="amber",
-        radius="full",
+        color="amber",
         title="Its runner runs jobs without a sandbox: the job can read what the runner's user can.",
         custom_attrs={"data-testid": "not-isolated"},
     )

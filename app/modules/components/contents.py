@@ -8,6 +8,7 @@ from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
+from app.ui.badges import pill
 from app.ui.controls import icon, page_link, small_button
 from app.ui.elements import ago
 from app.ui.panel import notice, titled_panel
@@ -67,7 +68,7 @@ def _type(each: rx.Var[TypeCount]) -> rx.Component:
 
 
 def _resource(row: rx.Var[ResourceRow]) -> rx.Component:
-    drifted = rx.badge(icon("arrow-right-left", "xs"), row["drift"], color_scheme="amber", radius="full")
+    drifted = pill(icon("arrow-right-left", "xs"), row["drift"], color="amber")
     drift = rx.cond(row["drift"] == DRIFTED, drifted, rx.el.span(row["drift"], class_name="mut"))
     return rx.el.tr(
         cell(rx.el.span(row["address"], class_name="ry-mono ry-breaks"), class_name="n-a"),

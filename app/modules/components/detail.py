@@ -21,7 +21,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
-from app.ui.badges import job_badge, tag
+from app.ui.badges import job_badge, pill, tag
 from app.ui.controls import (
     act_button,
     dropdown,
@@ -278,11 +278,10 @@ def _version(version: rx.Var[Version]) -> rx.Component:
 
 def _state() -> rx.Component:
     state = ModulesState.state
-    locked = rx.badge(
+    locked = pill(
         icon("lock", "xs"),
         rx.cond(state.lock_job > 0, "Locked by #" + state.lock_job.to_string(), "Locked"),
-        color_scheme="amber",
-        radius="full",
+        color="amber",
     )
     none = rx.el.div(
         rx.cond(

@@ -8,6 +8,7 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
+from app.ui.badges import pill
 from app.ui.controls import act_button, icon, icon_button, quiet_button, small_button
 from app.ui.dialog import cancel, dialog, dialog_acts, dialog_input, question
 from app.ui.elements import ago, date
@@ -87,15 +88,13 @@ def _token(token: Any) -> rx.Component:
         token["word"],
         (
             "in use",
-            rx.badge("in use", color_scheme="green", radius="full", custom_attrs={"data-testid": "token-in-use"}),
+            pill("in use", color="green", custom_attrs={"data-testid": "token-in-use"}),
         ),
         (
             "new, not used yet",
-            rx.badge(
-                "new, not used yet", color_scheme="blue", radius="full", custom_attrs={"data-testid": "token-new"}
-            ),
+            pill("new, not used yet", color="blue", custom_attrs={"data-testid": "token-new"}),
         ),
-        rx.badge(token["word"], color_scheme="gray", radius="full"),
+        pill(token["word"]),
     )
     revoke = quiet_button(
         "Revoke", on_click=State.ask_revoke(token["id"]), aria_label="Revoke the token ending " + token["hint"].to(str)

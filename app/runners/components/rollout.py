@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
+from app.ui.badges import pill
 from app.ui.controls import icon, small_button
 from app.ui.dialog import question
 
@@ -39,7 +40,7 @@ def rollout_panel() -> rx.Component:
     panel = rx.el.section(
         rx.el.div(
             rx.el.h2("Rolling out ", rollout["version"]),
-            rx.cond(rollout["is_paused"], rx.badge("Paused", color_scheme="amber", radius="full")),
+            rx.cond(rollout["is_paused"], pill("Paused", color="amber")),
             rx.el.span(rollout["words"], class_name="mut num"),
             rx.el.span(class_name="grow"),
             _actions(),

@@ -8,6 +8,7 @@ from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
 from app.settings.view.service_accounts import NO_ROLE, PLATFORMS, ROLES, AccountView, TrustView
+from app.ui.badges import pill
 from app.ui.controls import copy_button, once_line, plain_button, secret_line, segments
 from app.ui.dialog import question, secret_dialog
 from app.ui.form.elements import Fields, field, form_dialog, text_area, text_field
@@ -18,7 +19,7 @@ State = AccountsState
 
 
 def _name(row: rx.Var[AccountView]) -> rx.Component:
-    disabled = rx.badge("disabled", color_scheme="gray", radius="full")
+    disabled = pill("disabled")
     return rx.el.div(strong("name")(row), rx.cond(row["is_disabled"], disabled), class_name="ry-row")
 
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
 from typing import Annotated, Any, TypeVar
 
@@ -102,14 +103,17 @@ def command(
     """Add a command; `calls` are the public functions behind it, `page` is where the dashboard does the same."""
 
     def add(function: Function) -> Function:
-        own = inspect.signature(function, eval_str=True)
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
         @wraps(function)
         def run(**given: Any) -> None:
             here = Here(given.pop("organization"), given.pop("profile"), given.pop("as_json"))
+            for each in filter(_is_bundle, own):
+                names = [field.name for field in fields(each.annotation)]
+                given[each.name] = each.annotation(**{name: given.pop(name) for name in names})
             function(here, **given)
 
-        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in list(own.parameters.values())[1:]]
+        parameters = [one for each in own for one in _options_of(each)]
         for common, annotation in COMMON.items():
             default = False if common == "as_json" else None
             parameters.append(
@@ -123,6 +127,20 @@ def command(
         return function
 
     return add
+
+
+def _is_bundle(parameter: inspect.Parameter) -> bool:
+    return is_dataclass(parameter.annotation)
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter itself; of a dataclass its fields, which are options that several commands share."""
+    if not _is_bundle(parameter):
+        return [parameter.replace(kind=parameter.KEYWORD_ONLY)]
+    return [
+        inspect.Parameter(each.name, parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+        for each in fields(parameter.annotation)
+    ]
 
 
 def limits_of(text: str | None) -> dict[str, int] | None:

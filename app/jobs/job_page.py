@@ -20,8 +20,8 @@ from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.ui.controls import icon
-from app.ui.elements import DOWNLOAD, since
+from app.ui.controls import download_icon, icon
+from app.ui.elements import since
 from app.ui.panel import or_problem, skeleton_panels
 
 View = JobState.view
@@ -30,14 +30,8 @@ View = JobState.view
 def _timeline() -> rx.Component:
     taken = since(View["created_at"].to(str), View["ended_at"].to(str))
     words = rx.cond(View["ended_at"] == "", " since it was requested", " in total")
-    export = rx.el.a(
-        icon("download"),
-        href="/api/jobs/" + View["id"].to_string() + "/record.json",
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "record", **DOWNLOAD},
-        aria_label="Download events and timeline",
-        title="Download events and timeline as JSON",
-    )
+    label, href = "Download events and timeline", "/api/jobs/" + View["id"].to_string() + "/record.json"
+    export = download_icon(href, label, f"{label} as JSON", **{"data-testid": "record"})
     fold = rx.icon_button(
         rx.cond(JobState.is_line_open, icon("chevron-up"), icon("chevron-down")),
         on_click=JobState.fold_line,

@@ -7,7 +7,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.elements import secret
+from app.ui.elements import DOWNLOAD, secret
 
 # The addresses of before lead on to those of the last organisation (app/live/lead_on.py).
 INSIDE, ROUTE = "/dashboard", "/o/[organisation]"
@@ -80,14 +80,23 @@ def icon_button(icon_name: str, label: Any, on_click: Any = None, *, title: Any 
     return rx.icon_button(icon(icon_name), aria_label=label, title=label if title is None else title, **look)
 
 
-def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:
+def link_button(
+    *children: Any,
+    href: Any,
+    size: str,
+    attrs: Mapping[str, Any],
+    look: str = "rt-Button rt-variant-surface",
+    **props: Any,
+) -> rx.Component:
     """A link that looks like a plain button."""
-    return rx.el.a(
-        *children,
-        href=at(href),
-        class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", **attrs},
-    )
+    classes, attrs = f"rt-reset rt-BaseButton rt-r-size-{size} {look}", {"data-accent-color": "gray", **attrs}
+    return rx.el.a(*children, href=at(href), class_name=classes, custom_attrs=attrs, **props)
+
+
+def download_icon(href: Any, label: Any, title: str, **attrs: str) -> rx.Component:
+    """A link that looks like an icon button and saves a file."""
+    look = {"look": "rt-IconButton rt-variant-ghost", "aria_label": label, "title": title}
+    return link_button(icon("download"), href=href, size="1", attrs={**DOWNLOAD, **attrs}, **look)
 
 
 def choice(
@@ -162,6 +171,11 @@ def code_block(
 def once_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
     """A line of what is shown once: its label, itself, and its copy button."""
     return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
+
+
+def shown_line(label: str, value: rx.Var[str], copy_label: str) -> rx.Component:
+    """The line of a value that is no secret."""
+    return once_line(label, rx.el.span(value, class_name="ry-el"), copy_button(value, copy_label))
 
 
 def secret_line(label: Any, owner: rx.Var[str], copy_label: str, **attrs: str) -> rx.Component:

@@ -5,8 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
-from app.ui.controls import icon
-from app.ui.elements import DOWNLOAD
+from app.ui.controls import download_icon, icon, icon_button
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 
@@ -104,14 +103,9 @@ def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
         aria_expanded=resource.is_open,
         type="button",
     )
-    jump = rx.el.button(
-        icon("scroll-text", "s"),
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        title="Show in the log",
-        type="button",
-        custom_attrs={"data-accent-color": "gray", "data-log-find": resource.address, "data-local": ""},
-        aria_label="Show " + resource.address.to(str) + " in the log",
-    )
+    leads = {"data-log-find": resource.address, "data-local": ""}
+    label = "Show " + resource.address.to(str) + " in the log"
+    jump = icon_button("scroll-text", label, title="Show in the log", type="button", custom_attrs=leads)
     return rx.el.div(
         rx.el.div(fold, _mark(resource), jump, class_name="hd"),
         rx.cond(resource.is_open, _changes(resource)),
@@ -153,14 +147,7 @@ def plan_panel(
         rx.el.div(_bar(plan), _counts(plan, *filtered), class_name="ry-pb ry-plan-head"),
         rx.foreach(plan.resources, lambda resource: _resource(resource, on_open)),
     )
-    download = rx.el.a(
-        icon("download"),
-        href=href,
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "plan-file", **DOWNLOAD},
-        aria_label="Download the plan",
-        title="Download the plan as JSON",
-    )
+    download = download_icon(href, "Download the plan", "Download the plan as JSON", **{"data-testid": "plan-file"})
     words = rx.fragment(_words(plan), rx.el.span(class_name="grow"), download)
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
     return titled_panel(

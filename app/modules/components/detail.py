@@ -24,6 +24,7 @@ from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, pill, tag
 from app.ui.controls import (
     act_button,
+    download_icon,
     dropdown,
     icon,
     icon_button,
@@ -33,7 +34,7 @@ from app.ui.controls import (
     quiet_button,
     small_button,
 )
-from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
+from app.ui.elements import ago, clock_time, date, since
 from app.ui.panel import fact, menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
@@ -252,18 +253,8 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             aria_label="Roll back to serial " + number,
         ),
     )
-    acts = rx.fragment(
-        compare,
-        back,
-        rx.el.a(
-            icon("download"),
-            href="/api/modules/" + Module["id"].to(str) + "/state/" + number,
-            class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-            custom_attrs={"data-accent-color": "gray", **DOWNLOAD},
-            aria_label="Download serial " + number,
-            title="Download",
-        ),
-    )
+    href = "/api/modules/" + Module["id"].to(str) + "/state/" + number
+    acts = rx.fragment(compare, back, download_icon(href, "Download serial " + number, "Download"))
     return rx.el.li(
         icon("layers", class_name="mut"),
         rx.el.div(

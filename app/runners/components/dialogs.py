@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
-from app.ui.controls import act_button, choice, code_block, copy_button, icon, segments, small_button
+from app.ui.controls import act_button, choice, code_block, copy_button, icon, once_line, segments, small_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field, labelled
@@ -148,17 +148,12 @@ def _update_by_hand() -> rx.Component:
 
 def _rotated() -> rx.Component:
     owner = State.rotated_id
-    token = rx.el.div(
-        rx.el.span("Token", class_name="k"),
-        secret(owner, "%TOKEN%", class_name="ry-whole"),
-        copy_button("%TOKEN%", "Copy the token", owner=owner),
-        class_name="ry-sec1",
-    )
+    shown, copy = secret(owner, "%TOKEN%", class_name="ry-whole"), copy_button("%TOKEN%", "Copy the token", owner=owner)
     return secret_dialog(
         rx.el.div(token_warning(), class_name="ry-dialog-field"),
         owner=owner,
         title="Copy the new token now",
         text="Give it to the runner as WORKER_TOKEN and start it again.",
-        lines=[token],
+        lines=[once_line("Token", shown, copy)],
         on_close=State.forget_token,
     )

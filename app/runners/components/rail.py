@@ -86,14 +86,8 @@ def _token(token: Any) -> rx.Component:
     )
     badge = rx.match(
         token["word"],
-        (
-            "in use",
-            pill("in use", color="green", custom_attrs={"data-testid": "token-in-use"}),
-        ),
-        (
-            "new, not used yet",
-            pill("new, not used yet", color="blue", custom_attrs={"data-testid": "token-new"}),
-        ),
+        ("in use", pill("in use", color="green", custom_attrs={"data-testid": "token-in-use"})),
+        ("new, not used yet", pill(token["word"], color="blue", custom_attrs={"data-testid": "token-new"})),
         pill(token["word"]),
     )
     revoke = quiet_button(
@@ -131,18 +125,12 @@ def tokens() -> rx.Component:
 
 
 def _disabled_switch() -> rx.Component:
-    ask = RunnerActionState.ask("disable", State.row["id"])
-    enable = RunnerActionState.enable(State.row["id"])
-    return rx.el.li(
-        rx.el.div(rx.el.span("Disabled"), rx.el.small("Takes no new jobs, running ones finish"), class_name="grow"),
-        rx.switch(
-            checked=State.row["is_disabled"],
-            on_change=lambda is_on: rx.cond(is_on, ask, enable),
-            disabled=~_may_change(),
-            size="1",
-            aria_label="Disabled",
-        ),
-    )
+    def turn(is_on: Any) -> Any:
+        return rx.cond(
+            is_on, RunnerActionState.ask("disable", State.row["id"]), RunnerActionState.enable(State.row["id"])
+        )
+
+    return _switch("Disabled", "Takes no new jobs, running ones finish", State.row["is_disabled"], turn)
 
 
 def behaviour() -> rx.Component:

@@ -9,7 +9,7 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import connection_mark, verdict_mark
 from app.triggers.state.git import EVERY, GitState
 from app.triggers.view.git import POLLS, PROVIDERS, ConnectionView, DeliveryView, ModuleVerdict
-from app.ui.controls import choice, copy_button, icon, offered, once_line, page_link, secret_line
+from app.ui.controls import choice, icon, offered, page_link, secret_line, shown_line
 from app.ui.dialog import form_sheet, question, secret_dialog
 from app.ui.elements import clock_seconds
 from app.ui.form.elements import Fields, labelled, problem_line, text_field
@@ -133,7 +133,7 @@ def _webhook() -> rx.Component:
         title="Create the webhook at the provider",
         text="The secret is shown once. If you lose it, create a new one.",
         lines=[
-            once_line("Address", rx.el.span(url, class_name="ry-el"), copy_button(url, "Copy the address")),
+            shown_line("Address", url, "Copy the address"),
             secret_line("Secret", owner, "Copy the secret", **{"data-testid": "webhook-secret"}),
         ],
         on_close=State.forget,

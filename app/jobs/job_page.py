@@ -14,7 +14,7 @@ from app.jobs.components.header import job_facts, job_head, stage_line
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, given_variables, outputs, record, state
-from app.jobs.components.review import comments, decision_bar, planned_from
+from app.jobs.components.review import comments, decision_bar
 from app.jobs.components.table import Enable, why_panel
 from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
@@ -73,28 +73,8 @@ def _log() -> rx.Component:
     )
 
 
-def _why(on_enable: Enable) -> rx.Component:
-    panel = rx.cond(SessionState.can_admin, why_panel(JobState.why, on_enable), why_panel(JobState.why))
-    return rx.cond(JobState.why.is_known & View["is_waiting"], panel)
-
-
-def _plan() -> rx.Component:
-    """The checks and the plan, above the log before, during and after the apply: it has one place."""
-    panel = plan_panel(
-        JobState.plan,
-        JobState.more_resources,
-        JobState.is_all_resources,
-        JobState.show_resources,
-        JobState.open_resource,
-        planned_from(),
-        View["is_refresh_only"].to(bool),
-        (JobState.kind, JobState.choose_kind),
-        "/api/jobs/" + View["id"].to_string() + "/plan.json",
-    )
-    return rx.fragment(policy_test_panel(), checks_panel(), rx.cond(JobState.plan.is_known, panel))
-
-
 def _job(on_enable: Enable) -> rx.Component:
+    rail = (approvals(), comments(), outputs(), state(), record(), given_variables(), events())
     return rx.fragment(
         job_head(),
         job_facts(),
@@ -106,19 +86,11 @@ def _job(on_enable: Enable) -> rx.Component:
         late_report(),
         kept_states(),
         check_note(),
-        _why(on_enable),
+        rx.cond(JobState.why.is_known & View["is_waiting"], why_panel(JobState.why, on_enable)),
         rx.el.div(
-            rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
-            rx.el.div(
-                approvals(),
-                comments(),
-                outputs(),
-                state(),
-                record(),
-                given_variables(),
-                events(),
-                class_name="ry-stack",
-            ),
+            # The checks and the plan are above the log before, during and after the apply: they have one place.
+            rx.el.div(policy_test_panel(), checks_panel(), plan_panel(), _log(), _timeline(), class_name="ry-stack"),
+            rx.el.div(*rail, class_name="ry-stack"),
             class_name="ry-cols",
         ),
     )

@@ -127,6 +127,17 @@ def dropdown(trigger: rx.Component, *items: Any, **props: Any) -> rx.Component:
     return rx.dropdown_menu.root(rx.dropdown_menu.trigger(trigger), content)
 
 
+def export_menu(path: str, query: Any) -> rx.Component:
+    """A button whose menu saves a list as a file."""
+    kinds = {"csv": "CSV, for a spreadsheet", "jsonl": "JSON lines, for programs"}
+    links = [
+        rx.el.a(words, href=f"{path}.{kind}" + query, custom_attrs=DOWNLOAD, class_name="ry-menu-link")
+        for kind, words in kinds.items()
+    ]
+    items = [rx.dropdown_menu.item(link, as_child=True) for link in links]
+    return dropdown(plain_button(icon("download"), "Export"), *items, align="end")
+
+
 def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:
     return {"data-copy": text, "data-owner": owner}
 

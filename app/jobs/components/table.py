@@ -5,6 +5,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.view.queue import Runner, Why
 from app.ui.badges import job_badge, tag
 from app.ui.controls import icon, page_link, small_button
@@ -65,21 +66,18 @@ def _mark(runner: rx.Var[Runner]) -> rx.Component:
     )
 
 
-def _line(runner: rx.Var[Runner], on_enable: Enable | None) -> rx.Component:
-    act: rx.Component = rx.fragment()
-    if on_enable is not None:
-        button = small_button("Enable", aria_label="Enable " + runner.name, on_click=on_enable(runner.id))
-        act = rx.cond(runner.can_enable, button)
+def _line(runner: rx.Var[Runner], on_enable: Enable) -> rx.Component:
+    button = small_button("Enable", aria_label="Enable " + runner.name, on_click=on_enable(runner.id))
     return rx.el.li(
         _mark(runner),
         page_link(runner.name, href="/dashboard/runners/" + runner.id, class_name="ry-a"),
         rx.el.span(runner.reason, rx.cond(runner.help != "", " " + runner.help, ""), class_name="why"),
-        rx.el.span(act),
+        rx.el.span(rx.cond(runner.can_enable & SessionState.can_admin, button)),
     )
 
 
-def why_body(why: rx.Var[Why], on_enable: Enable | None = None, *, is_flat: bool = False) -> rx.Component:
-    """Write the answer; `on_enable` gets a runner's id when the reader may switch it on again."""
+def why_body(why: rx.Var[Why], on_enable: Enable, *, is_flat: bool = False) -> rx.Component:
+    """Write the answer; `on_enable` gets a runner's id from admins, who may switch it on again."""
     return rx.el.div(
         rx.el.p(rx.el.b(why.summary, style={"font_weight": "600"}), " ", rx.el.span(why.help, class_name="mut")),
         rx.cond(
@@ -90,14 +88,14 @@ def why_body(why: rx.Var[Why], on_enable: Enable | None = None, *, is_flat: bool
     )
 
 
-def why_row(why: rx.Var[Why], columns: int, on_enable: Enable | None = None) -> rx.Component:
+def why_row(why: rx.Var[Why], columns: int, on_enable: Enable) -> rx.Component:
     """The answer as a row that opens under a job's row."""
     return rx.el.tr(
         rx.el.td(why_body(why, on_enable), col_span=columns, role="cell"), class_name="ry-explain", role="row"
     )
 
 
-def why_panel(why: rx.Var[Why], on_enable: Enable | None = None) -> rx.Component:
+def why_panel(why: rx.Var[Why], on_enable: Enable) -> rx.Component:
     return titled_panel(
         "Why is it waiting?",
         (

@@ -134,18 +134,10 @@ def _filter() -> rx.Component:
     )
 
 
-def _search() -> rx.Component:
-    return search_box(
-        "runner-search",
-        "Search by name or label",
-        RunnersState.search_for,
-        RunnersState.clear_search,
-        value=RunnersState.search,
-    )
-
-
 def _bar() -> rx.Component:
-    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
+    label, state = "Search by name or label", RunnersState
+    search = search_box("runner-search", label, state.search_for, state.clear_search, value=state.search)
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar")
 
 
 def runners() -> rx.Component:

@@ -22,7 +22,7 @@ class Organization:
 
     def modules(self, group: str | None = None) -> list[Row]:
         """Every module, or those at and below a group."""
-        rows = self.api.all_rows("modules", org_id=f"eq.{self.id}", deleted_at="is.null", order="path")
+        rows = self.api.all_rows("modules", **self._live(), order="path")
         if group is None:
             return rows
         return [row for row in rows if row["path"] == group or row["path"].startswith(f"{group.rstrip('/')}/")]
@@ -30,9 +30,7 @@ class Organization:
     def module(self, wanted: str) -> Row:
         """One module by its path or its id."""
         column = "id" if is_id(wanted) else "path"
-        found = self.api.rows(
-            "modules", **{column: f"eq.{wanted.strip('/')}"}, org_id=f"eq.{self.id}", deleted_at="is.null"
-        )
+        found = self.api.rows("modules", **{column: f"eq.{wanted.strip('/')}"}, **self._live())
         if not found:
             raise NotFound(f'There is no module "{wanted}" in {self.slug}.', self._similar(wanted))
         return found[0]

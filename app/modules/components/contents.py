@@ -7,7 +7,7 @@ from app.jobs.components.rail import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
-from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
+from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, TypeCount
 from app.ui.badges import pill
 from app.ui.controls import icon, page_link, small_button
 from app.ui.elements import OwnElement, ago
@@ -127,14 +127,11 @@ def outputs() -> rx.Component:
     return rx.cond(State.contents.outputs.length() > 0, panel)
 
 
-def _tab(file: rx.Var[SourceFile]) -> rx.Component:
-    return rx.tabs.trigger(file["name"], value=file["name"])
-
-
 def source_files() -> rx.Component:
     shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
+    triggers = rx.foreach(State.files, lambda file: rx.tabs.trigger(file["name"], value=file["name"]))
     tabs = rx.tabs.root(
-        rx.el.div(rx.tabs.list(rx.foreach(State.files, _tab)), class_name="ry-srct"),
+        rx.el.div(rx.tabs.list(triggers), class_name="ry-srct"),
         rx.tabs.content(shown, value=State.file),
         value=State.file,
         on_change=State.show_file,

@@ -36,6 +36,7 @@ class ModuleView(TypedDict):
 def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
+    approvals = int(module.get("approvals_required") or 0)
     return read(
         ModuleView,
         module,
@@ -45,7 +46,7 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         source=source_words(module),
         runner=runner,
         runner_note=note,
-        approvals=_approvals(int(module.get("approvals_required") or 0)),
+        approvals=f"{approvals} for apply and destroy" if approvals else "None",
         is_auto_apply=module.get("auto_apply"),
         drift=count(int(module.get("drift_resources") or 0), "resource"),
         source_rows=source_rows(module, workers),
@@ -56,10 +57,6 @@ def crumbs(path: str) -> list[Pair]:
     """Name each group above a module, with its path."""
     parts = path.split("/") if path else []
     return [{"label": part, "value": "/".join(parts[: at + 1])} for at, part in enumerate(parts)]
-
-
-def _approvals(number: int) -> str:
-    return f"{number} for apply and destroy" if number else "None"
 
 
 def source_words(module: Row) -> str:

@@ -57,10 +57,11 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
     hours = checked.take(
         "approval_hours", form, lambda text: fields.whole_number(text or "24", 1, MAX_APPROVAL_HOURS), 24
     )
+    pin = form.get("pinned_worker_id", "")
     return {
         "labels": checked.take("labels", form, fields.labels, []),
         "runner_instance_name": form.get("runner_instance_name", "").strip()[:128] or None,
-        "pinned_worker_id": _pin(form.get("pinned_worker_id", "")),
+        "pinned_worker_id": pin if pin not in ("", "any") else None,
         "approvals_required": checked.take(
             "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
         ),
@@ -70,10 +71,6 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         "auto_apply": form.get("auto_apply") in ("on", "true"),
         "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),
     }
-
-
-def _pin(value: str) -> str | None:
-    return value if value not in ("", "any") else None
 
 
 def _source(checked: Checked, form: Form) -> dict[str, Any]:

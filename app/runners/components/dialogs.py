@@ -29,12 +29,12 @@ def token_warning() -> rx.Component:
     )
 
 
-def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Component:
+def _input(label: Any, on_change: Any, hint: str = "") -> rx.Component:
     return rx.el.div(
         rx.el.label(label, html_for="action-input", class_name="ry-lab"),
         rx.input(
             id="action-input",
-            default_value=value,
+            default_value="",
             on_change=on_change.debounce(150),
             # Anyone who clicks a button right after typing leaves the field first: the button must not overtake the text.
             on_blur=on_change,
@@ -43,14 +43,6 @@ def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Compone
         rx.el.small(hint) if hint else rx.fragment(),
         class_name="ry-f",
     )
-
-
-def _reason() -> rx.Component:
-    return _input("Reason", "", State.set_reason, "Shown beside the status.")
-
-
-def _typed() -> rx.Component:
-    return _input("Type " + State.worker_name + " to confirm", "", State.set_typed)
 
 
 def _overlap() -> rx.Component:
@@ -100,11 +92,13 @@ def _breaking(*, is_asked: bool) -> rx.Component:
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
     name, effect = State.worker_name, State.effect
     is_other = State.typed != name
+    reason = _input("Reason", State.set_reason, "Shown beside the status.")
+    typed = _input("Type " + name + " to confirm", State.set_typed)
     return [
-        _question("drain", "Drain " + name + "?", effect, "Drain", _reason()),
+        _question("drain", "Drain " + name + "?", effect, "Drain", reason),
         _question("disable", "Disable " + name + "?", effect, "Disable"),
         _question(
-            "remove", "Remove " + name + "?", effect, "Remove runner", _typed(), is_danger=True, is_disabled=is_other
+            "remove", "Remove " + name + "?", effect, "Remove runner", typed, is_danger=True, is_disabled=is_other
         ),
         _question("rotate", "Rotate the token of " + name + "?", effect, "Create a new token", _overlap()),
         _question(

@@ -85,7 +85,7 @@ def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -
     description = checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), "")
     checked.spec = {"name": name, "description": description}
     if is_new:
-        checked.spec["path"] = checked.take("path", form, _optional_group, "")
+        checked.spec["path"] = checked.take("path", form, lambda text: text.strip() and fields.group_path(text), "")
     role = form.get("role", NO_ROLE)
     checked.spec["role"] = role if role in ROLES[1:] else None
     if checked.spec["role"] and checked.spec.get("path"):
@@ -93,10 +93,6 @@ def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -
     if form.get("way") == "oidc":
         checked.spec["trusts"] = [_trust(form, checked, trust["key"]) for trust in trusts]
     return checked
-
-
-def _optional_group(text: str) -> str:
-    return fields.group_path(text) if text.strip() else ""
 
 
 def _trust(form: Mapping[str, str], checked: Checked, key: str) -> dict[str, Any]:

@@ -82,7 +82,6 @@ def _sockets(origins: Iterable[str]) -> str:
 
 
 def content_policy(origins: Iterable[str]) -> str:
-    """Write the content security policy for these addresses."""
     return "; ".join((*RULES, f"connect-src 'self' {_sockets(origins)}".rstrip()))
 
 

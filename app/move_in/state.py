@@ -16,8 +16,6 @@ PATH = "/dashboard/modules/move-in"
 
 
 class MoveInState(LivePage, rx.State):
-    """The content of the page; everything but the choice follows from the reading."""
-
     number: int = 0
     is_upload: bool = False
     is_reading: bool = False

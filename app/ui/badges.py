@@ -89,7 +89,6 @@ def _job_badge(status: str) -> rx.Component:
 
 
 def job_badge(status: rx.Var[str]) -> rx.Component:
-    """Show a job's status."""
     cases = [(status_name, _job_badge(status_name)) for status_name in JOB_MARKS]
     return rx.match(status, *cases, rx.badge(status, color_scheme="gray"))
 

@@ -63,7 +63,6 @@ def plain_button(*label: Any, **props: Any) -> rx.Component:
 
 
 def small_button(*label: Any, **props: Any) -> rx.Component:
-    """A plain act in a row or in the head of a panel."""
     return plain_button(*label, size="1", **props)
 
 
@@ -122,7 +121,6 @@ def segments(label: str, options: Mapping[str, Any], **props: Any) -> rx.Compone
 
 
 def dropdown(trigger: rx.Component, *items: Any, **props: Any) -> rx.Component:
-    """A menu that a button opens."""
     content = rx.dropdown_menu.content(*items, variant="soft", color_scheme="gray", **props)
     return rx.dropdown_menu.root(rx.dropdown_menu.trigger(trigger), content)
 

@@ -10,7 +10,6 @@ class OwnElement(rx.Component):
     """An element by the name of its tag: RyAgo is `<ry-ago>`. Reflex makes identifiers of tags, which a hyphen would break."""
 
     def add_custom_code(self) -> list[str]:
-        """Name the element."""
         tag = str(self.tag)
         return [f'const {tag} = "{re.sub("(?<=[a-z])(?=[A-Z])", "-", tag).lower()}"']
 

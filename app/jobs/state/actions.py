@@ -61,7 +61,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def attach_tested(self, form: dict[str, Any]) -> list[Any]:
-        """Attach the rules that this job has tested."""
         page = await self._job()
         given = {key: str(form.get(key) or "").strip() for key in ("name", "level")}
         args = {"p_path": page.policy_test.path, "p_spec": {**given, "test": int(page.view["id"])}}

@@ -76,7 +76,6 @@ class JobsState(LivePage, rx.State):
         await self._ask(self._query())
 
     async def _name_runner(self) -> None:
-        """Look up the name of the runner whose jobs these are."""
         if self.runner == "any":
             self._assign("runner_name", "")
             return

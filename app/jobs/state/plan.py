@@ -60,8 +60,6 @@ class PlanPart(AppState, mixin=True):
 
 
 class LogPart(AppState, mixin=True):
-    """The jobs whose logs are shown."""
-
     log_job: int = 0
     log_attempt: int = 0
     log_day: str = ""

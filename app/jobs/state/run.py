@@ -194,7 +194,6 @@ class RunState(RunnerChoices, rx.State):
 
     @rx.event
     async def bring_state(self, module_id: str) -> Any:
-        """Copy the state from the backend that the module's code names, and plan at once."""
         return await self._queue("PLAN", module_id, {"bring_state": True})
 
     async def _queue(self, job_type: str, module_id: str, options: dict[str, Any]) -> Any:

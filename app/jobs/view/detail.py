@@ -260,7 +260,6 @@ def priority(value: int) -> str:
 
 
 def engine(job: Row, engines: Row) -> str:
-    """Name the engine and, where it is known, its version."""
     module, result = _module(job), job.get("result") or {}
     key = str(module.get("engine"))
     name = words.ENGINE_WORDS.get(key, "")
@@ -369,7 +368,6 @@ def is_silent(last_seen_at: str, now: float) -> bool:
 
 
 def build_outputs(job: Row) -> list[OutputView]:
-    """List a job's outputs; secret ones have no value here."""
     outputs = (job.get("result") or {}).get("outputs")
     if not isinstance(outputs, Mapping):
         return []

@@ -106,8 +106,6 @@ VIEWS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class JobFilter(Choices):
-    """The reader's choices."""
-
     OFFERS = {"view": VIEWS, "status": {"any", *STATUS_WORDS}, "type": {"any", *TYPE_WORDS}}
     FORMS = dict.fromkeys(("runner", "changed"), r"any|[0-9a-f-]{36}")
 

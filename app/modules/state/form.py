@@ -57,7 +57,6 @@ class ModuleFormState(RunnerChoices, rx.State):
 
     @rx.event
     async def begin(self) -> None:
-        """Open an empty form for those who came here for one: /dashboard/modules?new=1."""
         if self.router.url.query_parameters.get("new") == "1":
             await self.new_module()
 

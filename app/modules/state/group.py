@@ -33,7 +33,6 @@ class GroupState(AppState, rx.State):
         self._assign("said", views.summary(modules, total))
 
     async def _read_policies(self, path: str) -> None:
-        """Read the policy sets that the modules of a group must pass."""
         rows = await self._org_rows("policy_sets", order="path,name")
         self._assign("policies", [policy_set(row) for row in rows if is_below(path, row["path"])])
 

@@ -43,8 +43,6 @@ class HistoryRow(JobRow):
 
 
 class GroupView(TypedDict):
-    """A group: what its modules inherit."""
-
     id: str
     path: str
     description: str
@@ -293,7 +291,6 @@ def say_path(path: str, *, is_step: bool = False) -> rx.event.EventSpec:
 
 
 def _below_query(path: str) -> LiveQuery:
-    """Ask for the modules in a group and below it."""
     return live_query("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 

@@ -10,8 +10,6 @@ PROPOSED = "The code reads its outputs."
 
 
 class DependencyView(TypedDict):
-    """One dependency, seen from one of its ends."""
-
     id: str
     path: str
     inputs: list[str]

@@ -54,7 +54,6 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
 
 
 def crumbs(path: str) -> list[Pair]:
-    """Name each group above a module, with its path."""
     parts = path.split("/") if path else []
     return [{"label": part, "value": "/".join(parts[: at + 1])} for at, part in enumerate(parts)]
 

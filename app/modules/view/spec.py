@@ -211,8 +211,6 @@ class FileRow(TypedDict):
 
 
 class ModuleForm(TypedDict):
-    """The contents of the fields when the form opens."""
-
     fields: dict[str, str]
     inline: list[FileRow]
     extra: list[FileRow]
@@ -233,7 +231,6 @@ NEW_FILE = 'output "greeting" {\n  value = "hello"\n}\n'
 
 
 def empty_form(group_path: str) -> ModuleForm:
-    """Return the form of a module that does not exist yet."""
     module = {"group_path": group_path, "source_kind": "git", "engine": "tofu", "approval_timeout_seconds": 86_400}
     form = to_form(module)
     return {**form, "inline": [{"key": "0", "path": "main.tf", "content": NEW_FILE}]}
@@ -265,7 +262,6 @@ def _source_fields(kind: str, source: Row) -> dict[str, str]:
 
 
 def hook_fields(hooks: Row) -> dict[str, str]:
-    """Name the field of each hook."""
     return {f"hook:{hook}": str(hooks.get(hook) or "") for hook in HOOKS}
 
 

@@ -32,8 +32,6 @@ TEST_SPEC = {
 
 
 class AddRunnerState(DeployForm, rx.State):
-    """The sheet, its two forms, and what it waits for."""
-
     is_open: bool = False
     is_asking: bool = False
     tab: str = "self"

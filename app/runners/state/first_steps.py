@@ -71,5 +71,4 @@ class FirstStepsState(AppState, rx.State):
 
     @rx.event
     async def hide(self) -> None:
-        """Put the panel away in this browser."""
         self.hidden_for, self.is_shown = await self._org_id(), False

@@ -62,7 +62,6 @@ class RolloutState(AppState, rx.State):
 
     @rx.event
     async def abort(self) -> Any:
-        """End the rollout; runners that were updated stay updated."""
         rollout_id, self.aborting = self.aborting, ""
         if not rollout_id:
             return None

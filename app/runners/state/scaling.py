@@ -51,7 +51,6 @@ def check_limits(raw: object) -> Checked:
 
 
 def build_decisions(rows: Iterable[Row]) -> list[Decision]:
-    """List decisions, newest first as they come."""
     return [
         read(
             Decision,

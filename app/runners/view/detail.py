@@ -67,7 +67,6 @@ NO_STRIP: Strip = {"marks": [], "load": NO_CURVE, "words": "", "axis": []}
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
-    """List instances, connected ones first."""
     ordered = sorted(instances, key=lambda row: (row["status"] == "OFFLINE", str(row["name"]).casefold()))
     return [
         read(
@@ -156,7 +155,6 @@ def cloud_rights(worker: Row) -> tuple[str, str]:
 
 
 def build_assignments(rows: Iterable[Row]) -> list[Assignment]:
-    """List what a runner serves, with how much that is."""
     return [_assignment(row) for row in rows]
 
 
@@ -205,7 +203,6 @@ READY = "Ready"
 
 
 def build_events(rows: Iterable[Row]) -> list[EventRow]:
-    """List events in words, newest first as they come."""
     return [_event(row) for row in rows]
 
 

@@ -11,8 +11,6 @@ PREPARING = "being prepared"
 
 
 class InstanceRow(TypedDict):
-    """A connected process under its runner."""
-
     id: str
     name: str
     host: str
@@ -24,8 +22,6 @@ class InstanceRow(TypedDict):
 
 
 class Condition(TypedDict):
-    """One thing that is wrong with a runner."""
-
     code: str
     word: str
     text: str

@@ -167,7 +167,6 @@ def session_dialogs() -> list[rx.Component]:
 
 
 def _shown() -> rx.Component:
-    """A new token, once, above the list."""
     note = rx.el.p(
         icon("triangle-alert", class_name="t-amb"),
         rx.el.span(" Shown once and stored only as a hash. If you lose it, create a new one. "),

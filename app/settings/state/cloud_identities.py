@@ -60,7 +60,6 @@ class IdentitiesState(Items, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Test an identity on a runner; the table shows the result."""
         if self._find(key) is None:
             return None
         answer = await self._rpc("verify_cloud_identity", {"p_identity": key})

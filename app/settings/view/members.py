@@ -12,8 +12,6 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class MemberRow(TypedDict):
-    """A member, or somebody who is invited."""
-
     key: str
     id: str
     email: str

@@ -30,7 +30,6 @@ class MemberChoice(TypedDict):
 
 
 def build_login(row: Row, me: str) -> LoginView:
-    """Show a row of list_git_logins."""
     host, login, member = (str(row.get(key) or "") for key in ("host", "login", "email"))
     by = str(row.get("created_by_label") or "")
     return {

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -14,7 +15,7 @@ from typer import Argument, Option
 from cli.client.api import Api
 from cli.client.organization import Organization, find_organization
 from cli.client.profiles import Profile
-from cli.errors import NotFound, Usage
+from cli.errors import Missing, NotFound, Usage
 from cli.output import Printer
 from wire.spans import read_time_limits
 
@@ -169,6 +170,22 @@ def one_of(text: str, known: Iterable[str], problem: str) -> str:
     """Take a word that is one of those known; else `problem` names it."""
     if text not in known:
         raise Usage(problem.format(text), f"Choose from {', '.join(known)}.")
+    return text
+
+
+def read_text(file: Path) -> str:
+    """A file as text."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Missing(f"{file} cannot be read: {error}") from error
+
+
+def piped(what: str, option: str) -> str:
+    """A line of the standard input, for what should not be in a shell's history."""
+    text = sys.stdin.readline().strip()
+    if not text:
+        raise Usage(f"There is no {what} in standard input.", f"Pipe it: `… {option} < file`.")
     return text
 
 

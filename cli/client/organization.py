@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 from cli.client.api import Api
-from cli.errors import NotFound
+from cli.errors import NotFound, first
 
 Row = dict[str, Any]
 LONGEST_NUMBER = 18
@@ -78,17 +78,13 @@ class Organization:
     def team(self, wanted: str) -> Row:
         """A team by its name."""
         found = self.api.rows("teams", name=f"eq.{wanted}", org_id=f"eq.{self.id}")
-        if not found:
-            raise NotFound(f'There is no team "{wanted}" in {self.slug}.', "`runyard teams list` shows them.")
-        return found[0]
+        return first(found, f'There is no team "{wanted}" in {self.slug}.', "`runyard teams list` shows them.")
 
     def member(self, wanted: str) -> Row:
         """A member by email address or id."""
         column = "user_id" if is_id(wanted) else "email"
         found = self.api.rows("memberships", **{column: f"eq.{wanted}"}, org_id=f"eq.{self.id}")
-        if not found:
-            raise NotFound(f"{wanted} is not a member of {self.slug}.", "`runyard members list` shows who is.")
-        return found[0]
+        return first(found, f"{wanted} is not a member of {self.slug}.", "`runyard members list` shows who is.")
 
     def _seen(self) -> dict[str, str]:
         return {"or": f"(org_id.eq.{self.id},is_shared.is.true)"}
@@ -96,9 +92,7 @@ class Organization:
     def _one(self, table: str, kind: str, wanted: str, column: str | None = None, **filters: str) -> Row:
         column = column or ("id" if is_id(wanted) else "name")
         found = self.api.rows(table, **{column: f"eq.{wanted}"}, **filters, removed_at="is.null")
-        if not found:
-            raise NotFound(f'There is no {kind} "{wanted}" in {self.slug}.')
-        return found[0]
+        return first(found, f'There is no {kind} "{wanted}" in {self.slug}.')
 
 
 def find_organization(api: Api, wanted: str | None) -> Organization:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
+from app.jobs.view.words import ENGINE_WORDS
 from app.ui.form import fields
 from app.ui.form.fields import MAX_DEPTH, Checked, Form, Wrong, texts, without_password
 from app.ui.view import Row
@@ -19,7 +20,6 @@ _DRIFT_RULE = re.compile(
     r"(?P<address>\S+)(?:\s+(?!until=)(?P<attribute>\S+))?(?:\s+until=(?P<until>\d{4}-\d\d-\d\d))?\s+#\s*(?P<reason>\S.*)"
 )
 
-ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
 HOOKS = tuple(
     f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")
@@ -37,7 +37,7 @@ def check(raw: object, *, is_new: bool) -> Checked:
         "description": checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), ""),
         "source_kind": _choice(checked, form, "source_kind", SOURCE_KINDS),
         "source": _source(checked, form),
-        "engine": _choice(checked, form, "engine", ENGINES),
+        "engine": _choice(checked, form, "engine", tuple(ENGINE_WORDS)),
         "engine_version": checked.take("engine_version", form, engine_version, "") or None,
         "extra_files": _files(checked, form, "extra"),
         "hooks": _hooks(checked, form),

@@ -96,3 +96,14 @@ def job_badge(status: rx.Var[str]) -> rx.Component:
 def tag(text: rx.Var[str] | str, *, is_mono: bool = False, **props: object) -> rx.Component:
     """Show a label, a type or a count; never a state."""
     return rx.el.span(text, class_name="ry-tag mono" if is_mono else "ry-tag", **props)
+
+
+def step_mark(status: Any) -> rx.Component:
+    """Show the state of one step of several."""
+    return rx.match(
+        status,
+        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
+        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
+        ("FAILED", icon("circle-x", class_name="t-red")),
+        icon("circle-dashed", class_name="mut"),
+    )

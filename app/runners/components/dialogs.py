@@ -10,6 +10,7 @@ from app.ui.controls import act_button, choice, code_block, copy_button, icon, o
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field, labelled
+from app.ui.panel import notice
 
 State = RunnerActionState
 UPDATE_WAYS = {"systemd": "systemd", "Compose": "Compose", "Kubernetes": "Kubernetes"}
@@ -78,13 +79,9 @@ def _breaking(*, is_asked: bool) -> rx.Component:
     """Ask to read the notes of a breaking release before anything is updated past it."""
     first = State.breaking[0].to(str)
     read = small_button("Read the notes", on_click=ReleaseNotesState.show(first))
-    words = rx.el.p(
-        rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version)),
-        "changes something that you may rely on.",
-    )
-    note = rx.el.div(
-        icon("triangle-alert"), words, read, class_name="ry-note", custom_attrs={"data-accent-color": "orange"}
-    )
+    versions = rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version))
+    words = (versions, "changes something that you may rely on.")
+    note = notice(icon("triangle-alert"), *words, tone="orange", beside=(read,))
     box = check_field("I have read the notes", checked=State.has_read, on_change=State.set_read)
     return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()))
 

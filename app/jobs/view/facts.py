@@ -1,6 +1,5 @@
 """The facts beside a job: its commit and pull request, the variables that it was given, its signed record."""
 
-from collections.abc import Mapping
 from typing import TypedDict
 
 from app.ui.view import Row
@@ -18,9 +17,7 @@ class GitFacts(TypedDict):
 
 def git_facts(job: Row) -> GitFacts:
     """Read them from the options that the job was queued with; a pull request is known by its head."""
-    options = (job.get("payload") or {}).get("options")
-    found = options.get("git") if isinstance(options, Mapping) else None
-    git: Row = found if isinstance(found, Mapping) else {}
+    git: Row = ((job.get("payload") or {}).get("options") or {}).get("git") or {}
     pull, place = git.get("pull_request"), f"/dashboard/changes/{git.get('connection_id')}"
     return {
         "commit": str(git.get("commit") or git.get("head_commit") or "")[:7],

@@ -1,15 +1,15 @@
 """The contents of a module's state, its files, its locks and the results of its last jobs, built from rows alone."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
 from app.jobs.view.detail import OutputView, read_outputs
-from app.ui.view import STATUS_WORDS, Row, count, read
+from app.ui.view import STATUS_WORDS, Row, count, parse_time, read
 
 FEW_TYPES = 6
 FEW_RESOURCES = 8
@@ -197,11 +197,8 @@ def chart(jobs: Sequence[Row]) -> Chart:
 
 
 def _counted(jobs: Iterable[Row]) -> str:
-    numbers: dict[str, int] = {}
-    for job in jobs:
-        word = STATUS_WORDS.get(str(job["status"]), str(job["status"])).lower()
-        numbers[word] = numbers.get(word, 0) + 1
-    return ", ".join(f"{number} {word}" for word, number in sorted(numbers.items(), key=lambda item: -item[1]))
+    words = Counter(STATUS_WORDS.get(str(job["status"]), str(job["status"])).lower() for job in jobs)
+    return ", ".join(f"{number} {word}" for word, number in words.most_common())
 
 
 def _bar(job: Row, seconds: float, most: float) -> Bar:
@@ -216,16 +213,9 @@ def _bar(job: Row, seconds: float, most: float) -> Bar:
 
 
 def _seconds(job: Row) -> float:
-    begun, ended = _time(job.get("started_at") or job.get("finished_at")), _time(job.get("finished_at"))
-    ended = ended or _time(job.get("updated_at"))
+    begun = parse_time(job.get("started_at") or job.get("finished_at"))
+    ended = parse_time(job.get("finished_at") or job.get("updated_at"))
     return max(0.0, (ended - begun).total_seconds()) if begun and ended else 0.0
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(value)) if value else None
-    except ValueError:
-        return None
 
 
 def spoken(seconds: float) -> str:

@@ -66,8 +66,6 @@ def in_container(url: str) -> tuple[str, bool]:
     return f"{parts.scheme}://{CONTAINER_HOST}{port}", True
 
 
-__all__ = ["FROM_CLONE", "WAYS", "Launch", "commands", "paste", "update"]
-
 WAYS = ("Shell", "Docker", "Compose", "systemd", "Kubernetes")
 # These start the runner's own file, the others an image. Where nothing can be downloaded: the clone's runner, or a file
 # that outlives the clone.

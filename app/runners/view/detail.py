@@ -75,7 +75,7 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
             host=row.get("hostname") or "–",
             engines=say_note(row) or engines_of(row) or "–",
             error=_trouble(row),
-            isolation=ISOLATION.get(str(_facts(row).get("isolation")), "–"),
+            isolation=ISOLATION.get(str((row.get("facts") or {}).get("isolation")), "–"),
         )
         for row in ordered
     ]
@@ -91,11 +91,6 @@ ISOLATION = {
     "none": "Not isolated",
     "off": "Switched off",
 }
-
-
-def _facts(row: Row) -> Row:
-    facts = row.get("facts")
-    return facts if isinstance(facts, Mapping) else {}
 
 
 class LogLine(TypedDict):
@@ -120,13 +115,13 @@ def build_log(instances: Iterable[Row]) -> list[LogLine]:
 
 def _lines(row: Row) -> list[Row]:
     """Read what a process reported; it may be of any shape."""
-    lines = _facts(row).get("log")
+    lines = (row.get("facts") or {}).get("log")
     return [line for line in lines if isinstance(line, Mapping)] if isinstance(lines, list) else []
 
 
 def _trouble(row: Row) -> str:
     """Describe why an instance cannot work: it is degraded, or its last error."""
-    degraded = _facts(row).get("degraded")
+    degraded = (row.get("facts") or {}).get("degraded")
     reason = degraded.get("reason") if isinstance(degraded, Mapping) else None
     return str(reason or row.get("last_error") or "")
 

@@ -145,14 +145,12 @@ def _end(job: Row, moves: Sequence[tuple[str, int]]) -> int:
 
 
 def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
-    bars = []
-    for at, (status, start) in enumerate(moves):
-        if status in FINISHED:
-            continue
-        until = moves[at + 1][1] if at + 1 < len(moves) else end
-        label = STATUS_WORDS.get(status, status)
-        bars.append(Bar(f"state-{at}", label, status, from_ms=start, to_ms=until))
-    return bars
+    ends = [*(start for _, start in moves[1:]), end]
+    return [
+        Bar(f"state-{at}", STATUS_WORDS.get(status, status), status, from_ms=start, to_ms=until)
+        for at, ((status, start), until) in enumerate(zip(moves, ends, strict=True))
+        if status not in FINISHED
+    ]
 
 
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:

@@ -7,8 +7,8 @@ import reflex as rx
 from app.frame.session import AppState
 from app.jobs.view.checks import PolicySet, policy_set
 from app.modules.view import group as views
-from app.modules.view.module import is_below
 from app.project.models import Filter, Row
+from app.ui.view import is_below
 
 
 class GroupState(AppState, rx.State):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.view import Row, count, read
+from app.ui.view import Row, count, is_below, read
 
 
 class Pair(TypedDict):
@@ -118,11 +118,6 @@ def _fits(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> li
         elif worker.get("is_assigned_to_all_modules"):
             fits.append((0, worker))
     return fits
-
-
-def is_below(path: str, above: str) -> bool:
-    """Return whether a path is at or below another; everything is below the empty one."""
-    return above in ("", path) or path.startswith(f"{above}/")
 
 
 def drift_words(module: Row) -> tuple[str, str]:

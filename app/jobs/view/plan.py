@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from app.jobs.view.words import is_done
 from app.ui.view import Row, count, read
 
 ACTIONS = {
@@ -14,8 +13,6 @@ ACTIONS = {
     "read": ("?", "mut", "read"),
 }
 _UNKNOWN = ("·", "mut", "leave")
-_RUNNING = ("running", "started", "in_progress", "applying")
-_FAILED = ("failed", "errored", "error")
 MAX_RESOURCES = 2_000
 
 
@@ -150,15 +147,12 @@ def sentence(plan: Plan) -> str:
 
 
 def _state(row: Row, job: Row) -> str:
-    status = str(row.get("status") or "").lower()
     # An apply that succeeded has done everything, also where the engine did not report each resource.
-    if is_done(row) or job.get("status") == "SUCCEEDED":
+    if "SUCCEEDED" in (row.get("status"), job.get("status")):
         return "DONE"
-    if status in _FAILED:
-        return "FAILED"
-    if status in _RUNNING:
+    if row.get("status") == "RUNNING":
         return "RUNNING" if job.get("status") == "PROCESSING" else "STOPPED"
-    return "PENDING"
+    return "FAILED" if row.get("status") == "FAILED" else "PENDING"
 
 
 def _output(row: Row) -> str:

@@ -42,7 +42,7 @@ def build(answer: Row | None, job_id: int = 0) -> StateView:
     if answer is None:
         return StateView()
     lock, versions = answer.get("lock") or {}, answer.get("versions") or []
-    own = next((row for row in versions if job_id and row.get("job_id") == job_id), {})
+    own: Row = next((row for row in versions if job_id and row.get("job_id") == job_id), {})
     listed = versions[:MAX_VERSIONS]
     oldest = min((row["serial"] for row in listed), default=0)
     return read(

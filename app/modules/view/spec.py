@@ -252,7 +252,7 @@ def to_form(module: Row) -> ModuleForm:
     }
     extra = [(str(row.get("path")), str(row.get("content") or "")) for row in module.get("extra_files") or []]
     inline = sorted((source.get("files") or {}).items()) if kind == "inline" else []
-    return {"fields": fields, "inline": _file_rows(inline), "extra": _files(extra)}
+    return {"fields": fields, "inline": _file_rows(inline), "extra": _file_rows(extra)}
 
 
 def _source_fields(kind: str, source: Row) -> dict[str, str]:

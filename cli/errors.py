@@ -65,7 +65,7 @@ class NotFound(CommandError):
 
 
 def first(found: list[dict[str, Any]], message: str, hint: str = "") -> dict[str, Any]:
-    """The first of what was found; without any, an error that says so."""
+    """The first of what was found, or an error that there is none."""
     if not found:
         raise NotFound(message, hint)
     return found[0]

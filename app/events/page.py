@@ -52,7 +52,7 @@ def _runner(event: rx.Var[EventRow]) -> rx.Component:
 
 
 def _about(event: rx.Var[EventRow]) -> rx.Component:
-    """What it is about; a phone's card has one place for that."""
+    """The job that it is about, or the runner: a phone's card has one place for both."""
     runner = rx.fragment(rx.el.span("–", class_name="hide-s"), rx.el.span(_runner(event), class_name="only-s"))
     return rx.cond(event["about"] != "", _link(event["about"], event["href"]), runner)
 

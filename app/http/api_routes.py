@@ -71,7 +71,7 @@ async def session_of(runtime: Runtime, request: Request) -> BrowserSession:
 
 
 def problem(error: AppError, status: int = 0, **more: Any) -> Response:
-    """Say what happened and what to do next, and what `more` a page has to know."""
+    """Return what happened, what to do next, and what `more` a page has to know."""
     statuses = ((SignedOut, 401), (NotThere, 404), (Unreachable, 503))
     status = status or next((code for kind, code in statuses if isinstance(error, kind)), 400)
     return JSONResponse({"message": error.message, "hint": error.hint, **more}, status_code=status)

@@ -183,7 +183,7 @@ def once_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Compo
 
 
 def shown_line(label: str, value: rx.Var[str], copy_label: str) -> rx.Component:
-    """The line of a value that is no secret."""
+    """The line of a value that everybody may see."""
     return once_line(label, rx.el.span(value, class_name="ry-el"), copy_button(value, copy_label))
 
 

@@ -22,7 +22,7 @@ CLOUD = "cloud-hosted"
 
 @dataclass(frozen=True)
 class Settings:
-    """What people choose about a runner, and may choose again."""
+    """The settings of a runner that people choose, and may choose again."""
 
     label: Annotated[list[str] | None, Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')] = None
     capacity: Annotated[int | None, Option("--capacity", help="Jobs at a time, 1 to 256.")] = None

@@ -1,5 +1,6 @@
 """The facts beside a job: its commit and pull request, the variables that it was given, its signed record."""
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from app.ui.view import Row
@@ -17,7 +18,8 @@ class GitFacts(TypedDict):
 
 def git_facts(job: Row) -> GitFacts:
     """Read them from the options that the job was queued with; a pull request is known by its head."""
-    git: Row = ((job.get("payload") or {}).get("options") or {}).get("git") or {}
+    found = ((job.get("payload") or {}).get("options") or {}).get("git")
+    git: Row = found if isinstance(found, Mapping) else {}
     pull, place = git.get("pull_request"), f"/dashboard/changes/{git.get('connection_id')}"
     return {
         "commit": str(git.get("commit") or git.get("head_commit") or "")[:7],

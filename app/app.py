@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import reflex as rx
-from starlette.types import ASGIApp
 
 from app.events import page as events
 from app.events import routes as event_routes
@@ -18,8 +17,7 @@ from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
 from app.http.api import build_api
-from app.http.headers import with_headers
-from app.http.origins import with_origin_advice
+from app.http.origins import with_headers, with_origin_advice
 from app.jobs import job_page
 from app.jobs import page as jobs
 from app.jobs import routes as job_routes
@@ -109,19 +107,16 @@ def _framed(route: Route) -> rx.Component:
     )
 
 
-def _with_headers(inner: ASGIApp) -> ASGIApp:
-    return with_headers(inner, runtime().settings.origins)
-
-
-def _with_advice(inner: ASGIApp) -> ASGIApp:
-    return with_origin_advice(inner, runtime().settings.origins)
-
-
+origins = runtime().settings.origins
 app = rx.App(
     stylesheets=[f"/css/{name}.css" for name in STYLES],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime(), [part.build_routes for part in API]), _with_headers, _with_advice],
+    api_transformer=[
+        build_api(runtime(), [part.build_routes for part in API]),
+        partial(with_headers, origins=origins),
+        partial(with_origin_advice, allowed=origins),
+    ],
     toaster=rx.toast.provider(position="top-center", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar shows the same in our words, and stays true while the server is away.

@@ -4,7 +4,9 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -13,7 +15,7 @@ from typer import Argument, Option
 from cli.client.api import Api
 from cli.client.organization import Organization, find_organization
 from cli.client.profiles import Profile
-from cli.errors import NotFound, Usage
+from cli.errors import Missing, NotFound, Usage
 from cli.output import Printer
 from wire.spans import read_time_limits
 
@@ -102,14 +104,17 @@ def command(
     """Add a command; `calls` are the public functions behind it, `page` is where the dashboard does the same."""
 
     def add(function: Function) -> Function:
-        own = inspect.signature(function, eval_str=True)
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
         @wraps(function)
         def run(**given: Any) -> None:
             here = Here(given.pop("organization"), given.pop("profile"), given.pop("as_json"))
+            for each in filter(_is_bundle, own):
+                names = [field.name for field in fields(each.annotation)]
+                given[each.name] = each.annotation(**{name: given.pop(name) for name in names})
             function(here, **given)
 
-        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in list(own.parameters.values())[1:]]
+        parameters = [one for each in own for one in _options_of(each)]
         for common, annotation in COMMON.items():
             default = False if common == "as_json" else None
             parameters.append(
@@ -123,6 +128,20 @@ def command(
         return function
 
     return add
+
+
+def _is_bundle(parameter: inspect.Parameter) -> bool:
+    return is_dataclass(parameter.annotation)
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter itself; of a dataclass its fields, which are options that several commands share."""
+    if not _is_bundle(parameter):
+        return [parameter.replace(kind=parameter.KEYWORD_ONLY)]
+    return [
+        inspect.Parameter(each.name, parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+        for each in fields(parameter.annotation)
+    ]
 
 
 def limits_of(text: str | None) -> dict[str, int] | None:
@@ -151,6 +170,22 @@ def one_of(text: str, known: Iterable[str], problem: str) -> str:
     """Take a word that is one of those known; else `problem` names it."""
     if text not in known:
         raise Usage(problem.format(text), f"Choose from {', '.join(known)}.")
+    return text
+
+
+def read_text(file: Path) -> str:
+    """A file as text."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Missing(f"{file} cannot be read: {error}") from error
+
+
+def piped(what: str, option: str) -> str:
+    """A line of the standard input, for what should not be in a shell's history."""
+    text = sys.stdin.readline().strip()
+    if not text:
+        raise Usage(f"There is no {what} in standard input.", f"Pipe it: `… {option} < file`.")
     return text
 
 

@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 from importlib.util import find_spec
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -61,6 +62,13 @@ class CommandError(Exception):
 
 class NotFound(CommandError):
     """There is no such thing, or more than one."""
+
+
+def first(found: list[dict[str, Any]], message: str, hint: str = "") -> dict[str, Any]:
+    """The first of what was found, or an error that there is none."""
+    if not found:
+        raise NotFound(message, hint)
+    return found[0]
 
 
 class Usage(CommandError):

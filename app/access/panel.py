@@ -1,13 +1,11 @@
 """The panel of a group's and a module's page: who has access, from where, and why."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.access.state import AccessState
 from app.access.view import ICONS, AccessRow
 from app.frame.session import may
-from app.ui.controls import act_button, icon, offered, page_link, small_button
+from app.ui.controls import act_button, choice, icon, offered, page_link, small_button
 from app.ui.dialog import alert, cancel, dialog_acts
 from app.ui.form.elements import dialog_form, exact_input, field
 from app.ui.panel import titled_panel
@@ -76,18 +74,10 @@ def _person(key: str, placeholder: str) -> rx.Component:
     return rx.fragment(entry, names)
 
 
-def _choice(name: str, label: str, items: Any, value: str) -> rx.Component:
-    return rx.select.root(
-        rx.select.trigger(id=f"s-{name}", aria_label=label, width="100%"),
-        rx.select.content(items),
-        name=name,
-        default_value=value,
-    )
-
-
 def _give() -> rx.Component:
     who = "A member, a team or a service account."
-    roles = _choice("role", "Role", offered(State.roles, "words", "name"), "planner")
+    items = offered(State.roles, "words", "name")
+    roles = choice("Role", items, key="s-role", name="role", default_value="planner")
     fields = [
         field("who", "Who", _person("who", "name@example.org, team:sre or account:ci"), State.errors, who),
         field("role", "Role", roles, State.errors, "You can give what you may do here yourself."),
@@ -98,11 +88,12 @@ def _give() -> rx.Component:
 
 def _why() -> rx.Component:
     verbs = rx.foreach(State.verbs, lambda verb: rx.select.item(verb, value=verb))
+    may_do = choice("May do", verbs, key="s-verb", name="verb", default_value="job.apply")
     close = State.set_asking(False)
     answer = rx.el.p(State.why, role="status", class_name="ry-breaks", custom_attrs={"data-testid": "why"})
     form = rx.form(
         field("person", "Member", _person("person", "name@example.org"), State.errors),
-        field("verb", "May do", _choice("verb", "May do", verbs, "job.apply"), State.errors),
+        field("verb", "May do", may_do, State.errors),
         rx.cond(State.why != "", answer),
         dialog_acts(cancel(close, "Close"), act_button("Explain", type="submit")),
         on_submit=State.explain,

@@ -8,7 +8,6 @@ import reflex as rx
 from app.access.view import AccessRow, RoleChoice, build_roles, build_rows, build_subjects
 from app.frame.session import puts
 from app.live.item_form import OpenForm
-from app.project.models import Filter, Query
 
 UNKNOWN = "There is nobody of this name. Choose one of the list."
 
@@ -44,11 +43,9 @@ class AccessState(OpenForm, rx.State):
     async def _offer(self) -> None:
         """Read who can be given a role, the roles, and what they are made of."""
         org_id = await self._org_id()
-        mine = Filter("org_id", "eq", org_id)
-        here = Filter("removed_at", "is", "null")
         teams, accounts, roles = await asyncio.gather(
-            self._select_all("teams", Query(columns="id,name", filters=(mine,), order="name")),
-            self._select_all("service_accounts", Query(columns="id,name", filters=(mine, here), order="name")),
+            self._org_rows("teams", columns="id,name", order="name"),
+            self._org_rows("service_accounts", columns="id,name", order="name"),
             self._rpc("list_roles", {"p_org": org_id}),
         )
         self._subjects = build_subjects(self._members, teams, accounts)

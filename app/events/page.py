@@ -7,12 +7,11 @@ import reflex as rx
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import FIGURES, Route, head, page, whole_tabs
-from app.ui.controls import choice, dropdown, icon, page_link, plain_button, segments, small_button
-from app.ui.elements import DOWNLOAD, clock_seconds
-from app.ui.panel import empty, or_problem, skeleton_rows
-from app.ui.table import cell, heads, search_box, show_all, table, turns
-
-HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))
+from app.ui.controls import choice, export_menu, icon, page_link, segments, small_button
+from app.ui.elements import clock_seconds
+from app.ui.panel import empty, or_problem
+from app.ui.resource import Column, moment, waiting_table
+from app.ui.table import search_box, show_all, turns
 
 
 def _subject() -> rx.Component:
@@ -44,40 +43,32 @@ def _bar() -> rx.Component:
     )
 
 
-def _file(kind: str, label: str) -> rx.Component:
-    address = f"/api/events.{kind}" + EventsState.export
-    link = rx.el.a(label, href=address, custom_attrs=DOWNLOAD, class_name="ry-menu-link")
-    return rx.dropdown_menu.item(link, as_child=True)
-
-
-def _files() -> rx.Component:
-    button = plain_button(icon("download"), "Export")
-    ways = (_file("csv", "CSV, for a spreadsheet"), _file("jsonl", "JSON lines, for programs"))
-    return dropdown(button, *ways, align="end")
-
-
 def _link(text: Any, href: Any) -> rx.Component:
     return rx.cond(text != "", rx.cond(href != "", page_link(text, href=href.to(str)), text), "–")
 
 
-def _of_runner(link: rx.Component) -> rx.Component:
-    """A phone's card has one place for what an event is about."""
-    return rx.fragment(rx.el.span("–", class_name="hide-s"), rx.el.span(link, class_name="only-s"))
+def _runner(event: rx.Var[EventRow]) -> rx.Component:
+    return _link(event["runner"], event["runner_href"])
 
 
-def _row(event: rx.Var[EventRow]) -> rx.Component:
-    runner = _link(event["runner"], event["runner_href"])
-    return rx.el.tr(
-        cell(clock_seconds(event["at"].to(str)), class_name="mut num n-d"),
-        cell(event["words"], class_name="n-a"),
-        cell(event["reason"], class_name="mut wrap n-c"),
-        cell(rx.cond(event["about"] != "", _link(event["about"], event["href"]), _of_runner(runner)), class_name="n-b"),
-        cell(runner, class_name="hide-s"),
-        cell(event["who"], class_name="mut hide-s hide-m ry-by", title=event["who"]),
-        role="row",
-        key=event["key"],
-        custom_attrs={"data-row": event["key"], "data-event": event["name"]},
-    )
+def _about(event: rx.Var[EventRow]) -> rx.Component:
+    """The job that it is about, or the runner: a phone's card has one place for both."""
+    runner = rx.fragment(rx.el.span("–", class_name="hide-s"), rx.el.span(_runner(event), class_name="only-s"))
+    return rx.cond(event["about"] != "", _link(event["about"], event["href"]), runner)
+
+
+COLUMNS = (
+    Column("Time", moment("at", clock_seconds), "mut num n-d c-m"),
+    Column("Event", "words", "n-a"),
+    Column("Why", "reason", "mut wrap n-c"),
+    Column("Job", _about, "n-b"),
+    Column("Runner", _runner, "hide-s c-l"),
+    Column("Who", "who", "mut hide-s hide-m c-l ry-by", lambda row: {"title": row["who"]}),
+)
+
+
+def _mark(event: rx.Var[EventRow]) -> dict[str, Any]:
+    return {"data-row": event["key"], "data-event": event["name"]}
 
 
 def _foot() -> rx.Component:
@@ -92,9 +83,6 @@ def _foot() -> rx.Component:
 
 
 def _panel() -> rx.Component:
-    waiting = EventsState.is_loading & (EventsState.rows.length() == 0)
-    rows = rx.cond(waiting, skeleton_rows(HEADS, 8), rx.foreach(EventsState.rows, _row))
-    shown = table("Events", heads(*HEADS), rows, is_reached_by_keys=True, aria_busy=waiting)
     clear = show_all(EventsState.clear)
     hidden = empty(
         "search-x",
@@ -105,13 +93,16 @@ def _panel() -> rx.Component:
     )
     quiet = empty("history", "Nothing has happened in this time", "Events of runners and jobs show up here.")
     none = rx.cond(EventsState.is_filtered, hidden, quiet)
-    body = rx.cond(waiting | (EventsState.rows.length() > 0), rx.fragment(shown, _foot()), none)
+    rows, look = EventsState.rows, {"is_reached_by_keys": True}
+    waiting = EventsState.is_loading & (rows.length() == 0)
+    shown = waiting_table(waiting, rows, "Events", COLUMNS, none, mark=_mark, key="key", skeleton=8, look=look)
+    body = rx.fragment(shown, rx.cond(rows.length() > 0, _foot()))
     return rx.el.section(or_problem(EventsState, "Events", body), class_name="ry-panel", aria_label="Events")
 
 
 def events() -> rx.Component:
     return page(
-        head("Events", "What happened to runners and jobs, and why.", _files()),
+        head("Events", "What happened to runners and jobs, and why.", export_menu("/api/events", EventsState.export)),
         whole_tabs("Figures", FIGURES, "Events"),
         _bar(),
         _panel(),

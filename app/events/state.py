@@ -79,7 +79,6 @@ class EventsState(LivePage, rx.State):
 
     @rx.event
     async def any_subject(self) -> rx.event.EventSpec:
-        """Show events of all runners and jobs again."""
         return await self._show_chosen(replace(self._filter(), runner="any", job="any"))
 
     @rx.event

@@ -16,8 +16,6 @@ NAMES = {**{name: said for name, (_, said) in RUNNER_EVENTS.items()}, **{k: v fo
 
 @dataclass(frozen=True)
 class EventFilter(Choices):
-    """The reader's choices."""
-
     OFFERS = {"kind": KINDS, "event": {"any", *NAMES}, "span": SPANS}
     FORMS = {"runner": r"any|[0-9a-f-]{36}", "job": r"any|[0-9]{1,18}"}
 

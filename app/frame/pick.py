@@ -26,8 +26,6 @@ def containing(column: str, text: str) -> Filter:
 
 
 class PickState(AppState, rx.State):
-    """The names on offer for the field that has the focus."""
-
     offered: list[str] = []
 
     async def _names(self, table: str, text: str) -> list[str]:

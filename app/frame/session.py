@@ -13,7 +13,7 @@ import reflex as rx
 from app.frame.versions import latest
 from app.http.cookies import read_sid
 from app.project.errors import AppError, NotThere, SignedOut
-from app.project.models import BrowserSession, Organisation, Page, Query, Row
+from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
 from app.ui.controls import organisation_in, within
@@ -33,6 +33,11 @@ SEGMENT = str | list[str]
 NO_LINK = "none"
 # The most that REST answers at once.
 REST_ROWS = 1000
+# By table: the column that is set once a row was removed.
+GONE = {
+    "cloud_identities": "removed_at", "modules": "deleted_at", "sealing_keys": "retired_at", "service_accounts": "removed_at",
+    "workers": "removed_at",
+}  # fmt: skip
 
 
 class OrgItem(TypedDict):
@@ -285,6 +290,12 @@ class AppState(Sparing, mixin=True):
             rows += page.rows
             if len(page.rows) < REST_ROWS:
                 return rows
+
+    async def _org_rows(self, table: str, *filters: Filter, **query: Any) -> list[Row]:
+        """Read the organisation's rows of a table but those that were removed: as many as `limit`, or all in their order."""
+        left = [Filter(GONE[table], "is", "null")] if table in GONE else []
+        asked = Query(filters=(Filter("org_id", "eq", await self._org_id()), *left, *filters), **query)
+        return await self._select_all(table, asked) if asked.limit is None else (await self._select(table, asked)).rows
 
 
 class ShownSecret(AppState, mixin=True):

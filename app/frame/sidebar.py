@@ -1,5 +1,7 @@
 """The sidebar: organisation, pages, documentation, who I am; four tabs on a narrow screen."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
@@ -62,97 +64,79 @@ def _org_item(org: rx.Var[OrgItem]) -> rx.Component:
     )
 
 
-def _organisation() -> rx.Component:
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.el.button(
-                rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
-                rx.el.b(SessionState.org_name),
-                icon("chevrons-up-down", class_name="mut"),
-                class_name="rt-reset ry-org",
-                title="Switch organisation",
-            )
-        ),
-        rx.dropdown_menu.content(
-            rx.el.div("Organisations", class_name="rt-BaseMenuLabel"),
-            rx.foreach(SessionState.orgs, _org_item),
-            rx.dropdown_menu.separator(),
-            rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
-            width="236px",
-        ),
-    )
+def _menu(button: rx.Component, *items: Any, width: str) -> rx.Component:
+    return rx.dropdown_menu.root(rx.dropdown_menu.trigger(button), rx.dropdown_menu.content(*items, width=width))
 
 
-def _person() -> rx.Component:
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.el.button(
-                rx.el.span(
-                    SessionState.email[:1].upper(),
-                    class_name="ry-sq g",
-                    aria_hidden="true",
-                    style={"border_radius": "99px", "flex": "none"},
-                ),
-                rx.el.span(
-                    rx.el.span(SessionState.email, class_name="ry-el", style={"display": "block"}),
-                    rx.el.small(SessionState.role.capitalize()),
-                ),
-                icon("chevrons-up-down", class_name="mut"),
-                class_name="rt-reset ry-user",
-                title="Account",
-            )
-        ),
-        rx.dropdown_menu.content(
-            _account(),
-            rx.dropdown_menu.item(
-                icon("keyboard"),
-                "Keyboard",
-                on_select=rx.call_script("window.dispatchEvent(new CustomEvent('ry-help'))"),
-            ),
-            rx.dropdown_menu.separator(),
-            _sign_out(),
-            width="210px",
-        ),
-    )
+def _item(label: str, icon_name: str, event: Any) -> rx.Component:
+    return rx.dropdown_menu.item(icon(icon_name), label, on_select=event)
+
+
+def _place(label: str, icon_name: str, href: str) -> rx.Component:
+    return _item(label, icon_name, rx.redirect(at(href)))
+
+
+def _organisations() -> list[rx.Component]:
+    return [rx.el.div("Organisations", class_name="rt-BaseMenuLabel"), rx.foreach(SessionState.orgs, _org_item)]
 
 
 def _account() -> rx.Component:
-    return rx.dropdown_menu.item(icon("user-round"), "Account", on_select=rx.redirect(at("/dashboard/account")))
+    return _place("Account", "user-round", "/dashboard/account")
 
 
 def _sign_out() -> rx.Component:
-    return rx.dropdown_menu.item(icon("log-out"), "Sign out", on_select=rx.call_script("window.runyard.signOut()"))
+    return _item("Sign out", "log-out", rx.call_script("window.runyard.signOut()"))
 
 
-def _small_item(label: str, icon_name: str, href: str) -> rx.Component:
-    return rx.dropdown_menu.item(icon(icon_name), label, on_select=rx.redirect(at(href)))
+def _organisation() -> rx.Component:
+    button = rx.el.button(
+        rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
+        rx.el.b(SessionState.org_name),
+        icon("chevrons-up-down", class_name="mut"),
+        class_name="rt-reset ry-org",
+        title="Switch organisation",
+    )
+    new = _place("New organisation", "plus", "/welcome")
+    return _menu(button, *_organisations(), rx.dropdown_menu.separator(), new, width="236px")
+
+
+def _person() -> rx.Component:
+    initial = rx.el.span(
+        SessionState.email[:1].upper(),
+        class_name="ry-sq g",
+        aria_hidden="true",
+        style={"border_radius": "99px", "flex": "none"},
+    )
+    words = rx.el.span(
+        rx.el.span(SessionState.email, class_name="ry-el", style={"display": "block"}),
+        rx.el.small(SessionState.role.capitalize()),
+    )
+    look = {"class_name": "rt-reset ry-user", "title": "Account"}
+    button = rx.el.button(initial, words, icon("chevrons-up-down", class_name="mut"), **look)
+    keys = _item("Keyboard", "keyboard", rx.call_script("window.dispatchEvent(new CustomEvent('ry-help'))"))
+    return _menu(button, _account(), keys, rx.dropdown_menu.separator(), _sign_out(), width="210px")
 
 
 def small_menu() -> rx.Component:
     """The menu for screens that have no room for the sidebar: its parts besides the pages."""
-    docs = rx.call_script("window.open('/docs/', '_blank', 'noopener')")
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(
-            rx.el.button(
-                rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
-                class_name="rt-reset ry-small-menu",
-                aria_label="Organisation and account",
-            )
-        ),
-        rx.dropdown_menu.content(
-            rx.el.div("Organisations", class_name="rt-BaseMenuLabel"),
-            rx.foreach(SessionState.orgs, _org_item),
-            rx.dropdown_menu.item(icon("plus"), "New organisation", on_select=rx.redirect("/welcome")),
-            rx.dropdown_menu.separator(),
-            rx.cond(SessionState.sees_all, _small_item(*FIGURES[1:]), _small_item(*EVENTS[1:])),
-            rx.dropdown_menu.item(icon("book-open"), "Documentation", on_select=docs),
-            rx.dropdown_menu.item(icon("megaphone"), "Release notes", on_select=ReleaseNotesState.show("")),
-            rx.dropdown_menu.separator(),
-            rx.el.div(SessionState.email, class_name="rt-BaseMenuLabel ry-el"),
-            _account(),
-            _sign_out(),
-            width="260px",
-        ),
+    button = rx.el.button(
+        rx.el.span(SessionState.org_initials, class_name="ry-sq", aria_hidden="true"),
+        class_name="rt-reset ry-small-menu",
+        aria_label="Organisation and account",
+    )
+    return _menu(
+        button,
+        *_organisations(),
+        _place("New organisation", "plus", "/welcome"),
+        rx.dropdown_menu.separator(),
+        rx.cond(SessionState.sees_all, _place(*FIGURES[1:]), _place(*EVENTS[1:])),
+        _item("Documentation", "book-open", rx.call_script("window.open('/docs/', '_blank', 'noopener')")),
+        _item("Release notes", "megaphone", ReleaseNotesState.show("")),
+        rx.dropdown_menu.separator(),
+        rx.el.div(SessionState.email, class_name="rt-BaseMenuLabel ry-el"),
+        _account(),
+        _sign_out(),
+        width="260px",
     )
 
 

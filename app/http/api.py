@@ -34,7 +34,6 @@ async def home(request: Request) -> Response:
 
 
 def build_api(runtime: Runtime, features: Iterable[Callable[[Runtime], list[BaseRoute]]]) -> Starlette:
-    """Build the routes that are tried before Reflex's own."""
     routes = [route for build_routes in features for route in build_routes(runtime)]
     routes += [
         Route("/clock", clock(runtime)),

@@ -42,9 +42,9 @@ def guarded(
             is_ours = request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
             if not is_ours and not is_from_elsewhere:
                 raise SignedOut("This request came from another site.")
-            response = await endpoint(runtime, await _session(runtime, request), request)
+            response = await endpoint(runtime, await session_of(runtime, request), request)
         except AppError as error:
-            response = _problem(error)
+            response = problem(error)
         response.headers.update(HEADERS)
         return response
 
@@ -62,7 +62,7 @@ async def org_of(runtime: Runtime, session: BrowserSession, request: Request) ->
     return str((found or rows[0])["id"])
 
 
-async def _session(runtime: Runtime, request: Request) -> BrowserSession:
+async def session_of(runtime: Runtime, request: Request) -> BrowserSession:
     sid = request.cookies.get(NAME, "")
     session = await runtime.authorized.sessions.get(sid) if sid else None
     if session is None:
@@ -70,10 +70,11 @@ async def _session(runtime: Runtime, request: Request) -> BrowserSession:
     return session
 
 
-def _problem(error: AppError) -> Response:
+def problem(error: AppError, status: int = 0, **more: Any) -> Response:
+    """Return what happened, what to do next, and what `more` a page has to know."""
     statuses = ((SignedOut, 401), (NotThere, 404), (Unreachable, 503))
-    status = next((code for kind, code in statuses if isinstance(error, kind)), 400)
-    return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
+    status = status or next((code for kind, code in statuses if isinstance(error, kind)), 400)
+    return JSONResponse({"message": error.message, "hint": error.hint, **more}, status_code=status)
 
 
 def number(request: Request, name: str) -> int:

@@ -8,22 +8,20 @@ from app.frame.layout import Route, page, page_key
 from app.frame.not_found import absent
 from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
-from app.jobs.components.checks import checks_panel
+from app.jobs.components.checks import checks_panel, policy_test_panel
 from app.jobs.components.dialogs import job_dialogs
-from app.jobs.components.header import job_facts, job_head
+from app.jobs.components.header import job_facts, job_head, stage_line
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
-from app.jobs.components.policy_test import policy_test_panel
 from app.jobs.components.rail import approvals, events, given_variables, outputs, record, state
-from app.jobs.components.review import comments, decision_bar, planned_from
-from app.jobs.components.stages import stage_line
-from app.jobs.components.why import Enable, why_panel
+from app.jobs.components.review import comments, decision_bar
+from app.jobs.components.table import Enable, why_panel
 from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.ui.controls import icon
-from app.ui.elements import DOWNLOAD, since
+from app.ui.controls import download_icon, icon
+from app.ui.elements import since
 from app.ui.panel import or_problem, skeleton_panels
 
 View = JobState.view
@@ -32,14 +30,8 @@ View = JobState.view
 def _timeline() -> rx.Component:
     taken = since(View["created_at"].to(str), View["ended_at"].to(str))
     words = rx.cond(View["ended_at"] == "", " since it was requested", " in total")
-    export = rx.el.a(
-        icon("download"),
-        href="/api/jobs/" + View["id"].to_string() + "/record.json",
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "record", **DOWNLOAD},
-        aria_label="Download events and timeline",
-        title="Download events and timeline as JSON",
-    )
+    label, href = "Download events and timeline", "/api/jobs/" + View["id"].to_string() + "/record.json"
+    export = download_icon(href, label, f"{label} as JSON", **{"data-testid": "record"})
     fold = rx.icon_button(
         rx.cond(JobState.is_line_open, icon("chevron-up"), icon("chevron-down")),
         on_click=JobState.fold_line,
@@ -81,28 +73,8 @@ def _log() -> rx.Component:
     )
 
 
-def _why(on_enable: Enable) -> rx.Component:
-    panel = rx.cond(SessionState.can_admin, why_panel(JobState.why, on_enable), why_panel(JobState.why))
-    return rx.cond(JobState.why.is_known & View["is_waiting"], panel)
-
-
-def _plan() -> rx.Component:
-    """The checks and the plan, above the log before, during and after the apply: it has one place."""
-    panel = plan_panel(
-        JobState.plan,
-        JobState.more_resources,
-        JobState.is_all_resources,
-        JobState.show_resources,
-        JobState.open_resource,
-        planned_from(),
-        View["is_refresh_only"].to(bool),
-        (JobState.kind, JobState.choose_kind),
-        "/api/jobs/" + View["id"].to_string() + "/plan.json",
-    )
-    return rx.fragment(policy_test_panel(), checks_panel(), rx.cond(JobState.plan.is_known, panel))
-
-
 def _job(on_enable: Enable) -> rx.Component:
+    rail = (approvals(), comments(), outputs(), state(), record(), given_variables(), events())
     return rx.fragment(
         job_head(),
         job_facts(),
@@ -114,19 +86,11 @@ def _job(on_enable: Enable) -> rx.Component:
         late_report(),
         kept_states(),
         check_note(),
-        _why(on_enable),
+        rx.cond(JobState.why.is_known & View["is_waiting"], why_panel(JobState.why, on_enable)),
         rx.el.div(
-            rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
-            rx.el.div(
-                approvals(),
-                comments(),
-                outputs(),
-                state(),
-                record(),
-                given_variables(),
-                events(),
-                class_name="ry-stack",
-            ),
+            # The checks and the plan are above the log before, during and after the apply: they have one place.
+            rx.el.div(policy_test_panel(), checks_panel(), plan_panel(), _log(), _timeline(), class_name="ry-stack"),
+            rx.el.div(*rail, class_name="ry-stack"),
             class_name="ry-cols",
         ),
     )

@@ -7,7 +7,7 @@ from app.modules.state.graph import GraphState
 from app.modules.view.graph import EdgeView, NodeView, StepView
 from app.triggers.components.work import set_panels, work_buttons
 from app.triggers.state.work import WorkState
-from app.ui.badges import job_badge, status_mark
+from app.ui.badges import job_badge, pill, status_mark
 from app.ui.controls import at, icon, page_link
 from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table, unmarked
@@ -74,7 +74,7 @@ def _drawing() -> rx.Component:
 def _state(node: rx.Var[NodeView]) -> rx.Component:
     job = page_link("#", node["job"], href="/dashboard/jobs/" + node["job"].to(str), class_name="ry-a num")
     badge = rx.cond(node["status"] != "", rx.fragment(job_badge(node["status"].to(str)), job), node["words"])
-    changed = rx.badge("Inputs changed: ", node["changed"], color_scheme="amber", radius="full")
+    changed = pill("Inputs changed: ", node["changed"], color="amber")
     return rx.el.span(badge, rx.cond(node["changed"] != "", changed), class_name="ry-row c6 wrap")
 
 

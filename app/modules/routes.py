@@ -35,7 +35,6 @@ async def download(runtime: Runtime, session: BrowserSession, request: Request) 
 
 
 async def download_kept(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return a state that was not stored, as its runner sent it."""
     kept = request.path_params["kept"]
     if not _UUID.fullmatch(kept):
         raise BadQuery

@@ -9,10 +9,11 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.move_in.state import PATH, MoveInState
 from app.move_in.view import BroughtRow, RootRow
+from app.ui.badges import pill
 from app.ui.controls import act_button, icon, link_button, number_link, page_link, plain_button, segments
 from app.ui.form.elements import exact_input
 from app.ui.panel import notice, or_problem
-from app.ui.table import cell, heads, table
+from app.ui.resource import Column, mono, rows_table, unmarked
 
 State = MoveInState
 # A socket's message would be too large for an archive.
@@ -94,32 +95,35 @@ def _source() -> rx.Component:
     )
 
 
-def _root(root: rx.Var[RootRow]) -> rx.Component:
+def _tick(root: rx.Var[RootRow]) -> rx.Component:
     folder = root["folder"].to(str)
-    shown = rx.cond(folder != "", folder, ".").to(str)
-    tick = rx.checkbox(
+    return rx.checkbox(
         checked=State.chosen.contains(folder),
         disabled=~root["can_come"].to(bool),
         on_change=lambda is_on: State.choose(folder, is_on),
-        aria_label="Bring " + shown,
+        aria_label="Bring " + _shown(root),
     )
+
+
+def _shown(root: rx.Var[RootRow]) -> rx.Var[str]:
+    return rx.cond(root["folder"] != "", root["folder"], ".").to(str)
+
+
+def _folder(root: rx.Var[RootRow]) -> rx.Component:
     note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"))
-    return rx.el.tr(
-        cell(tick),
-        cell(
-            rx.el.div(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="ry-row c6 ry-wraps"),
-            class_name="n-a",
-        ),
-        cell(rx.el.span(root["path"], class_name="ry-mono ry-breaks"), class_name="n-c"),
-        cell(root["backend"], class_name="n-b"),
-        cell(root["engine"], class_name="n-d"),
-        role="row",
-        key=folder,
-    )
+    return rx.el.div(rx.el.span(_shown(root), class_name="ry-mono ry-breaks"), note, class_name="ry-row c6 ry-wraps")
+
+
+ROOTS = (
+    Column("Bring", _tick),
+    Column("Folder", _folder, "n-a"),
+    Column("Path here", mono("path", "ry-breaks"), "n-c"),
+    Column("Backend", "backend", "n-b"),
+    Column("Engine", "engine", "n-d"),
+)
 
 
 def _roots() -> rx.Component:
-    labels = (("Bring", ""), ("Folder", ""), ("Path here", ""), ("Backend", ""), ("Engine", ""))
     is_done = State.roots.length() == 0
     left = rx.fragment(State.roots.length(), " to bring, ", State.chosen.length(), " chosen")
     about = rx.cond(is_done, "All are here.", left)
@@ -139,31 +143,29 @@ def _roots() -> rx.Component:
         rx.cond(SessionState.can_operate, bring),
         class_name="ry-foot",
     )
-    rows = table("Root modules", heads(*labels), rx.foreach(State.roots, _root))
+    rows = rows_table("Root modules", ROOTS, State.roots, unmarked, key="folder")
     shown = _panel("2", "Root modules", about, is_done, rx.cond(is_done, rx.fragment(), rx.fragment(rows, foot)))
     return rx.cond((State.roots.length() + State.brought.length()) > 0, shown)
 
 
-def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
-    verdict = rx.badge(row["verdict"], color_scheme=row["color"].to(str), radius="full")
+def _module(row: rx.Var[BroughtRow]) -> rx.Component:
+    return page_link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono")
+
+
+def _plan(row: rx.Var[BroughtRow]) -> rx.Component:
     why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"))
-    job = rx.cond(row["number"].to(int) > 0, number_link(row["number"].to_string()), "–")
-    return rx.el.tr(
-        cell(
-            page_link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono"),
-            class_name="n-a",
-        ),
-        cell(row["state"], class_name="n-c"),
-        cell(rx.el.div(verdict, why, class_name="ry-row c6 ry-wraps"), class_name="n-b"),
-        cell(job, class_name="n-d"),
-        role="row",
-        key=row["id"].to(str),
-        custom_attrs={"data-verdict": row["verdict"]},
-    )
+    return rx.el.div(pill(row["verdict"], color=row["color"].to(str)), why, class_name="ry-row c6 ry-wraps")
+
+
+BROUGHT = (
+    Column("Module", _module, "n-a"),
+    Column("State copied", "state", "n-c"),
+    Column("First plan", _plan, "n-b"),
+    Column("Job", lambda row: rx.cond(row["number"].to(int) > 0, number_link(row["number"].to_string()), "–"), "n-d"),
+)
 
 
 def _states() -> rx.Component:
-    labels = (("Module", ""), ("State copied", ""), ("First plan", ""), ("Job", ""))
     about = rx.fragment(State.proven, " of ", State.brought.length(), " done")
     note = notice(
         "triangle-alert",
@@ -172,7 +174,7 @@ def _states() -> rx.Component:
         tone="amber",
         beside=(link_button("How", href="/docs/bring-in-state/", size="1", attrs={"target": "_blank"}),),
     )
-    rows = table("State and first plan", heads(*labels), rx.foreach(State.brought, _brought))
+    rows = rows_table("State and first plan", BROUGHT, State.brought, lambda row: {"data-verdict": row["verdict"]})
     is_done = State.proven == State.brought.length()
     group = page_link(plain_button("Open ", State.group), href="/dashboard/modules?path=" + State.group)
     foot = rx.el.div(

@@ -5,8 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import say_error
+from app.jobs.view.words import ACTIVE
 from app.live.page import LivePage
-from app.move_in.view import RUNNING, BroughtRow, RootRow, brought_rows, failure_words, root_rows
+from app.move_in.view import BroughtRow, RootRow, brought_rows, failure_words, root_rows
 from app.project.errors import AppError
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
@@ -16,8 +17,6 @@ PATH = "/dashboard/modules/move-in"
 
 
 class MoveInState(LivePage, rx.State):
-    """The content of the page; everything but the choice follows from the reading."""
-
     number: int = 0
     is_upload: bool = False
     is_reading: bool = False
@@ -61,7 +60,7 @@ class MoveInState(LivePage, rx.State):
         self._assign("ref", str(source.get("ref") or ""))
         self._assign("group", str(source["group"]))
         self._assign("read_by", str(self._survey.get("runner") or ""))
-        self._assign("is_reading", self._survey["status"] in RUNNING)
+        self._assign("is_reading", self._survey["status"] in ACTIVE)
         self._assign("failure", failure_words(self._survey))
         roots = self._survey["roots"]
         self._assign("roots", root_rows(roots))

@@ -2,12 +2,11 @@
 
 from typing import TypedDict
 
-from app.jobs.view.words import ENGINE_WORDS
+from app.jobs.view.words import ACTIVE, ENGINE_WORDS
 from app.ui.view import Row, count, read
 
 BACKENDS = {"s3": "S3", "gcs": "GCS", "azurerm": "Azure", "http": "HTTP", "local": "Local file", "pg": "PostgreSQL",
             "cloud": "HCP workspace", "remote": "HCP workspace"}  # fmt: skip
-RUNNING = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
 class RootRow(TypedDict):
@@ -31,7 +30,7 @@ class BroughtRow(TypedDict):
 
 def failure_words(survey: Row) -> str:
     """Return the reason why a reading found nothing; empty while it runs and when it succeeded."""
-    if survey["status"] in (*RUNNING, "SUCCEEDED"):
+    if survey["status"] in (*ACTIVE, "SUCCEEDED"):
         return ""
     return str((survey.get("error") or {}).get("message") or "The source was not read.")
 
@@ -94,7 +93,7 @@ def _verdict(root: Row, plan: Row) -> tuple[str, str, str]:
     if not status:
         is_pulumi = root["engine"] == "pulumi"
         return "Not planned", "gray", "Push its state: pulumi stack export | runyard state push" if is_pulumi else ""
-    if status in RUNNING:
+    if status in ACTIVE:
         return "Copying and planning", "blue", ""
     if status != "SUCCEEDED":
         return "Failed", "red", str((plan.get("error") or {}).get("message") or "")

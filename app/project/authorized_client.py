@@ -59,13 +59,13 @@ class AuthorizedClient:
         session = await self.sessions.get(sid)
         await self.sessions.delete(sid)
         if session is not None:
-            await self.client.sign_out(session)
+            await self.client.sign_out(session.access_token)
 
     async def end_others(self, session: BrowserSession) -> None:
         """End every other session of this person: here at once, and at the project."""
         await self.sessions.end_others(session.user_id, session.sid)
         # The project accepts calls only with a live token.
-        await self.client.sign_out(await self.fresh(session), "others")
+        await self.client.sign_out((await self.fresh(session)).access_token, "others")
 
     async def end_one(self, session: BrowserSession, key: str) -> None:
         """End another session of this person: here at once, and at the project; one that is over stays over."""
@@ -73,7 +73,7 @@ class AuthorizedClient:
             raise Refused("This is the session that you are using.", "Sign out in the menu with your name.")
         ended = await self.sessions.end(session.user_id, key)
         if ended is not None:
-            await self.client.sign_out(ended)
+            await self.client.sign_out(ended.access_token)
 
     async def prove(self, session: BrowserSession, password: str) -> None:
         """Refuse anyone who does not know the password: an open laptop is not its owner."""
@@ -82,16 +82,7 @@ class AuthorizedClient:
         except Refused as error:
             raise Refused("That is not your password.", "Check it and try again.") from error
         # Only to see that it is right: what Auth opened for it is closed again.
-        proof = BrowserSession(
-            sid="",
-            user_id=session.user_id,
-            email=session.email,
-            access_token=auth.access_token,
-            refresh_token=auth.refresh_token,
-            expires_at=expiry_of(auth),
-            created_at=self._clock(),
-        )
-        await self.client.sign_out(proof)
+        await self.client.sign_out(auth.access_token)
 
     async def raise_level(self, session: BrowserSession, factor: str, code: str) -> None:
         """Confirm a device; this session continues with two factors, every other one with only one ends."""

@@ -15,7 +15,7 @@ from supabase_auth.errors import AuthApiError, AuthError, AuthRetryableError, Au
 from supabase_auth.types import Session
 
 from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
-from app.project.models import BrowserSession, Page, Query
+from app.project.models import Page, Query
 from app.project.settings import Settings
 from supabase import AsyncClient, AsyncClientOptions
 from wire.answers import is_passing
@@ -89,6 +89,13 @@ class Client:
         key = self._settings.publishable_key
         return {"apikey": key, "Authorization": f"Bearer {token or key}"}
 
+    async def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send what the client has no method for; without an answer the project, or its Auth, is unreachable."""
+        try:
+            return await self._http.request(method, f"{self._settings.supabase_url}/{path}", **request)
+        except (httpx.HTTPError, OSError) as error:
+            raise Unreachable(*(AUTH_SILENT if path.startswith("auth/") else ())) from error
+
     async def _run(self, query: Any) -> Any:
         try:
             return await query.execute()
@@ -103,11 +110,10 @@ class Client:
 
     async def invoke(self, token: str, name: str, body: Mapping[str, Any]) -> Any:
         """Call an edge function, as a visitor without a token, and return its JSON; a refusal keeps its own words."""
-        url = f"{self._settings.supabase_url}/functions/v1/{name}"
+        answer = await self._sent("POST", f"functions/v1/{name}", headers=self._headers(token), json=dict(body))
         try:
-            answer = await self._http.post(url, headers=self._headers(token), json=dict(body))
             said = answer.json()
-        except (httpx.HTTPError, OSError, ValueError) as error:
+        except ValueError as error:
             raise Unreachable from error
         if answer.is_success:
             return said
@@ -117,10 +123,10 @@ class Client:
 
     async def issuer(self) -> str:
         """The address by which clouds know the project's tokens."""
-        place = f"{self._settings.supabase_url}/functions/v1/job-identity/.well-known/openid-configuration"
+        answer = await self._sent("GET", "functions/v1/job-identity/.well-known/openid-configuration")
         try:
-            return str((await self._http.get(place)).raise_for_status().json()["issuer"])
-        except (httpx.HTTPError, OSError, ValueError, KeyError) as error:
+            return str(answer.raise_for_status().json()["issuer"])
+        except (httpx.HTTPError, ValueError, KeyError) as error:
             raise Unreachable from error
 
     async def select(self, token: str, table: str, query: Query | None = None) -> Page:
@@ -163,12 +169,8 @@ class Client:
         answer = await self._guarded(self._as(address=address).auth.refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
-    async def sign_out(self, session: BrowserSession, scope: str = "local") -> None:
-        """End the session at the project, or the person's `others`, so that their refresh tokens are dead too."""
-        await self.sign_out_token(session.access_token, scope)
-
-    async def sign_out_token(self, token: str, scope: str = "local") -> None:
-        """End the session that a token belongs to; one that is over stays over."""
+    async def sign_out(self, token: str, scope: str = "local") -> None:
+        """End the session that a token belongs to, or its person's `others`, so that their refresh tokens are dead too."""
         with contextlib.suppress(Refused):
             await self._guarded(self._as(token).auth.admin.sign_out(token, cast("Any", scope)))
 
@@ -183,34 +185,22 @@ class Client:
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:
-        answer = await self._change_user(token, {"password": password})
-        if answer.is_error:
-            raise Refused(_auth_words(answer), "Choose another password.")
+        await self._change_user(token, {"password": password}, "Choose another password.")
 
     async def set_email(self, token: str, email: str, redirect_to: str) -> None:
         """Ask Auth to change somebody's address; it counts once the link in the mail to it was followed."""
-        answer = await self._change_user(token, {"email": email}, redirect_to)
-        if answer.is_error:
-            raise Refused(_auth_words(answer), "Check the address.")
+        await self._change_user(token, {"email": email}, "Check the address.", redirect_to=redirect_to)
 
-    async def _change_user(self, token: str, body: dict[str, str], redirect_to: str = "") -> httpx.Response:
-        url = f"{self._settings.supabase_url}/auth/v1/user"
-        query = {"redirect_to": redirect_to} if redirect_to else {}
-        try:
-            answer = await self._http.put(url, json=body, headers=self._headers(token), params=query)
-        except httpx.HTTPError as error:
-            raise Unreachable(*AUTH_SILENT) from error
+    async def _change_user(self, token: str, body: dict[str, str], hint: str, **query: str) -> None:
+        answer = await self._sent("PUT", "auth/v1/user", json=body, headers=self._headers(token), params=query)
         if answer.is_server_error:
             raise Unreachable(*AUTH_SILENT)
-        return answer
+        if answer.is_error:
+            raise Refused(_auth_words(answer), hint)
 
     async def can_sign_up(self) -> bool:
         """Whether anybody may create an account; people who are invited may in any case."""
-        headers = {"apikey": self._settings.publishable_key}
-        try:
-            answer = await self._http.get(f"{self._settings.supabase_url}/auth/v1/settings", headers=headers)
-        except httpx.HTTPError as error:
-            raise Unreachable(*AUTH_SILENT) from error
+        answer = await self._sent("GET", "auth/v1/settings", headers={"apikey": self._settings.publishable_key})
         return not (answer.is_success and answer.json().get("disable_signup"))
 
     async def ask_auth(
@@ -218,11 +208,8 @@ class Client:
     ) -> Any:
         """Ask Auth something as the person whose token this is, and return its JSON."""
         headers = self._headers(token) | self._on_behalf_of(address)
-        url = f"{self._settings.supabase_url}/auth/v1/{path}"
-        try:
-            answer = await self._http.request(method, url, headers=headers, json=None if body is None else dict(body))
-        except httpx.HTTPError as error:
-            raise Unreachable(*AUTH_SILENT) from error
+        sent = None if body is None else dict(body)
+        answer = await self._sent(method, f"auth/v1/{path}", headers=headers, json=sent)
         if answer.is_success:
             return answer.json()
         raise _auth_refusal(answer)
@@ -230,10 +217,7 @@ class Client:
     async def metrics(self, credential: str) -> httpx.Response:
         """Ask the project's metrics function with the credential that was given; it judges it."""
         headers = {"apikey": self._settings.publishable_key, "Authorization": credential}
-        try:
-            return await self._http.get(f"{self._settings.supabase_url}/functions/v1/metrics", headers=headers)
-        except httpx.HTTPError as error:
-            raise Unreachable from error
+        return await self._sent("GET", "functions/v1/metrics", headers=headers)
 
     async def _guarded(self, call: Any) -> Any:
         try:

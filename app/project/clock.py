@@ -26,6 +26,5 @@ class ProjectClock:
         self._samples.append((received - sent, at - (sent + received) / 2))
 
     def now(self) -> float:
-        """Return the project's time, in seconds since the epoch."""
         offset = min(self._samples)[1] if self._samples else 0.0
         return self._clock() + offset

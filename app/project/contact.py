@@ -56,14 +56,11 @@ class Contact:
             is_lost = self._silent_ticks * TICK_SECONDS >= self._silence_seconds
             if is_lost is not self.is_lost:
                 self.is_lost = is_lost
-                self._end_waits()
+                for limit in self._waiting if is_lost else ():
+                    limit.reschedule(asyncio.get_running_loop().time())
                 show()
             if self._silent_ticks >= QUIET_TICKS and (probing is None or probing.done()):
                 probing = asyncio.create_task(self._probe(probe))
-
-    def _end_waits(self) -> None:
-        for limit in self._waiting if self.is_lost else ():
-            limit.reschedule(asyncio.get_running_loop().time())
 
     async def _probe(self, probe: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -83,7 +83,6 @@ class Organisation:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Organisation":
-        """Build from a row of my_organizations()."""
         verbs = frozenset(row.get("verbs") or ())
         return cls(
             str(row["id"]), str(row["slug"]), str(row["name"]), str(row["role"]), bool(row.get("is_last")), verbs,

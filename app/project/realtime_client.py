@@ -138,7 +138,6 @@ class RealtimeClient:
             await self._leave(topic, joined)
 
     async def close(self) -> None:
-        """Throw the client away."""
         client, self._client = self._client, None
         for joined in self._joined.values():
             joined.fail("the connection was closed")

@@ -14,8 +14,6 @@ from app.project.settings import Settings, read_settings
 
 @dataclass(frozen=True)
 class Runtime:
-    """The objects that a handler may use."""
-
     settings: Settings
     authorized: AuthorizedClient
     hub: TabHub

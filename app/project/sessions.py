@@ -16,17 +16,13 @@ IDLE_SECONDS = 14 * 24 * 3600
 class Sessions(Protocol):
     """A table of sessions, keyed by the opaque id in the cookie."""
 
-    async def get(self, sid: str) -> BrowserSession | None:
-        """Find a live session."""
-        ...
+    async def get(self, sid: str) -> BrowserSession | None: ...
 
     async def put(self, session: BrowserSession) -> None:
         """Keep a session, new or changed."""
         ...
 
-    async def delete(self, sid: str) -> None:
-        """Forget a session."""
-        ...
+    async def delete(self, sid: str) -> None: ...
 
     async def of(self, user_id: str) -> list[KeptSession]:
         """List somebody's live sessions; a listing does not count as use."""
@@ -42,7 +38,6 @@ class Sessions(Protocol):
 
 
 def new_sid() -> str:
-    """Make an unguessable session id."""
     return secrets.token_urlsafe(32)
 
 
@@ -52,8 +47,6 @@ def key_of(sid: str) -> str:
 
 
 class MemorySessions:
-    """Sessions of a single process."""
-
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._rows: dict[str, tuple[BrowserSession, float]] = {}
@@ -97,8 +90,6 @@ class MemorySessions:
 
 
 class RedisSessions:
-    """Sessions that several dashboard processes share."""
-
     PREFIX = "runyard:session:"
 
     def __init__(self, redis: Any, clock: Callable[[], float] = time.time) -> None:

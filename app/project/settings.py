@@ -47,7 +47,6 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
         address_header=env.get("RUNYARD_ADDRESS_HEADER", "").strip(),
         forwarding_key=env.get("RUNYARD_FORWARDING_KEY", ""),
         silence_seconds=float(env.get("RUNYARD_SILENCE_SECONDS") or 4),
-        # Set by what starts the embedded stack with its demo, and by nothing else.
     )
 
 

@@ -25,6 +25,7 @@ from app.runners.state.runners import RunnersState
 from app.ui.controls import act_button, icon, plain_button, quiet_button, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, sheet
 from app.ui.elements import doc_link
+from app.ui.panel import notice
 from app.ui.table import search_box
 
 # While nobody has counted them yet, the page has the look that it has most of the time.
@@ -101,17 +102,9 @@ def _alert() -> rx.Component:
 
 def _preparing() -> rx.Component:
     """Explain why nothing runs yet, to anyone who has just started everything for the first time."""
-    note = rx.el.div(
-        icon("loader-circle", class_name="ry-spin"),
-        rx.el.p(
-            RunnersState.preparing,
-            ". ",
-            rx.el.span("Jobs that need it wait, and start automatically as soon as it is ready."),
-        ),
-        class_name="ry-note",
-        role="status",
-        custom_attrs={"data-accent-color": "blue"},
-    )
+    rest = rx.el.span("Jobs that need it wait, and start automatically as soon as it is ready.")
+    mark = icon("loader-circle", class_name="ry-spin")
+    note = notice(mark, RunnersState.preparing, ". ", rest, tone="blue", role="status")
     return rx.cond(RunnersState.preparing != "", note)
 
 
@@ -134,18 +127,10 @@ def _filter() -> rx.Component:
     )
 
 
-def _search() -> rx.Component:
-    return search_box(
-        "runner-search",
-        "Search by name or label",
-        RunnersState.search_for,
-        RunnersState.clear_search,
-        value=RunnersState.search,
-    )
-
-
 def _bar() -> rx.Component:
-    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
+    label, state = "Search by name or label", RunnersState
+    search = search_box("runner-search", label, state.search_for, state.clear_search, value=state.search)
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar")
 
 
 def runners() -> rx.Component:

@@ -5,8 +5,8 @@ import reflex as rx
 from app.frame.layout import RUNNERS, Route, head, page, place_tabs
 from app.frame.releases.state import ReleaseNotesState
 from app.triggers.components.updates import updates_panel
-from app.triggers.state.updates import UpdatesState
-from app.triggers.view.releases import ReleaseRow
+from app.triggers.state.updates import ReleaseRow, UpdatesState
+from app.ui.badges import pill
 from app.ui.controls import quiet_button
 from app.ui.panel import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked
@@ -14,9 +14,9 @@ from app.ui.resource import Column, moment, resource_panel, unmarked
 
 def _version(row: rx.Var[ReleaseRow]) -> rx.Component:
     marks = rx.fragment(
-        rx.cond(row["is_latest"], rx.badge("latest", color_scheme="indigo", radius="full")),
-        rx.cond(row["is_breaking"], rx.badge("breaking", color_scheme="amber", radius="full")),
-        rx.cond(row["channel"] != "stable", rx.badge(row["channel"], color_scheme="gray", radius="full")),
+        rx.cond(row["is_latest"], pill("latest", color="indigo")),
+        rx.cond(row["is_breaking"], pill("breaking", color="amber")),
+        rx.cond(row["channel"] != "stable", pill(row["channel"])),
     )
     return rx.el.span(rx.el.b(row["version"], class_name="num ry-medium"), marks, class_name="ry-row")
 

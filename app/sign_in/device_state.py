@@ -14,8 +14,6 @@ CODE = re.compile(r"[A-Za-z]{4}[ -]?[A-Za-z]{4}")
 
 
 class DeviceState(AppState, rx.State):
-    """The code, the program that waits with it, and what was decided."""
-
     code: str = ""
     program: str = ""
     address: str = ""

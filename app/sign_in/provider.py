@@ -10,10 +10,12 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from app.http.cookies import NAME, SAID, set_sid
+from app.http.api_routes import problem, session_of
+from app.http.cookies import SAID, set_sid
 from app.http.origins import own_address
 from app.project.client import AuthSession
-from app.project.errors import AppError, Refused, SignedOut, Unreachable
+from app.project.errors import AppError, Refused, Unreachable
+from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
 
@@ -54,9 +56,7 @@ async def leave(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
 
 async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Allow the provider of one's own domain to join this account, or only to show its claims, and go there."""
-    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
-    if session is None:
-        raise SignedOut
+    session = await session_of(runtime, request)
     is_test = fields.get("is_test") == "true"
     found = await runtime.authorized.rpc(session, "allow_sign_in_link", {"p_is_test": is_test})
     return _to_provider(runtime, request, str(found["provider"]), TEST if is_test else "")
@@ -114,16 +114,11 @@ async def _redeem(runtime: Runtime, request: Request, verifier: str) -> Response
         tested.delete_cookie(SAID, path="/")
         return tested
     body = {"auth_code": code, "code_verifier": verifier}
-    client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
-    said_by_auth = await client.ask_auth("POST", "token?grant_type=pkce", "", body, address)
-    return await _enter(runtime, request, AuthSession.model_validate(said_by_auth), address)
-
-
-async def _enter(runtime: Runtime, request: Request, auth: AuthSession, address: str) -> Response:
-    session = await runtime.authorized.open(auth, request.headers.get("user-agent", ""), address)
-    response = RedirectResponse("/dashboard/runners", 303)
-    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
-    return response
+    said_by_auth = await runtime.authorized.client.ask_auth(
+        "POST", "token?grant_type=pkce", "", body, address_of(runtime, request)
+    )
+    session = await open_session(runtime, request, AuthSession.model_validate(said_by_auth))
+    return signed_in(runtime, session, RedirectResponse("/dashboard/runners", 303))
 
 
 def _say(runtime: Runtime, words: str, page: str = "/login") -> Response:
@@ -137,7 +132,7 @@ def _say(runtime: Runtime, words: str, page: str = "/login") -> Response:
 
 async def second(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Take the code of somebody whom the provider signed in, and whose account requires one."""
-    client, address = runtime.authorized.client, browser_address(request, runtime.settings.address_header)
+    client, address = runtime.authorized.client, address_of(runtime, request)
     try:
         auth = await client.refresh(request.cookies.get(HALF, ""), address)
     except Refused as error:
@@ -145,15 +140,26 @@ async def second(runtime: Runtime, request: Request, fields: dict[str, str]) -> 
     try:
         auth = await complete(client, auth, fields.get("code", ""), address)
     except NeedsCode as error:
-        wrong = {"message": error.message, "hint": error.hint, "needs_code": True}
-        response = JSONResponse(wrong, status_code=400)
+        response = problem(error, needs_code=True)
         _keep(runtime, response, HALF, error.auth.refresh_token)
         return response
-    session = await runtime.authorized.open(auth, request.headers.get("user-agent", ""), address)
-    done = JSONResponse({"ok": True})
-    set_sid(done, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    done = signed_in(runtime, await open_session(runtime, request, auth))
     done.delete_cookie(HALF, path="/auth")
     return done
+
+
+async def open_session(runtime: Runtime, request: Request, auth: AuthSession) -> BrowserSession:
+    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""), address_of(runtime, request))
+
+
+def signed_in(runtime: Runtime, session: BrowserSession, response: Response | None = None) -> Response:
+    response = response or JSONResponse({"ok": True})
+    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    return response
+
+
+def address_of(runtime: Runtime, request: Request) -> str:
+    return browser_address(request, runtime.settings.address_header)
 
 
 def browser_address(request: Request, header: str) -> str:

@@ -8,16 +8,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.http.cookies import NAME, clear_sid, set_sid
+from app.http.api_routes import problem, session_of
+from app.http.cookies import NAME, clear_sid
 from app.http.origins import is_same_origin
 from app.project.client import AuthSession, Client
-from app.project.errors import AppError, Refused, SignedOut, Unreachable
+from app.project.errors import AppError, Refused, Unreachable
 from app.project.invitations import hash_of
 from app.project.models import BrowserSession
 from app.project.runtime import Runtime
 from app.project.two_steps import NeedsCode, complete
 from app.sign_in import provider
-from app.sign_in.provider import browser_address
+from app.sign_in.provider import address_of, open_session, signed_in
 
 MAX_BODY = 16 * 1024
 MAX_FIELD = 1024
@@ -45,51 +46,21 @@ async def _read(request: Request) -> dict[str, str]:
 def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if not is_same_origin(request, runtime.settings.origins):
-            return _problem(Refused("This request came from another site."), 403)
+            return problem(Refused("This request came from another site."), 403)
         try:
             return await action(runtime, request, await _read(request))
-        except Unreachable as error:
-            return _problem(error, 503)
-        except SignedOut as error:
-            return _problem(error, 401)
         except NeedsCode as error:
-            return await _ask_code(runtime, error)
+            # Shows the field for the code. The password's session is dropped: the password is sent again, with the code.
+            await runtime.authorized.client.sign_out(error.auth.access_token)
+            return problem(error, needs_code=True)
         except AppError as error:
-            return _problem(error, 400)
+            return problem(error)
 
     return endpoint
 
 
-async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
-    """Show the field for the code. The password's session is dropped: the password is sent again, with the code."""
-    await runtime.authorized.client.sign_out_token(error.auth.access_token)
-    return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
-
-
-def _problem(error: AppError, status: int) -> JSONResponse:
-    return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
-
-
-async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Response:
-    return _signed_in(runtime, await _open(runtime, request, auth))
-
-
-async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> BrowserSession:
-    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""), _address(runtime, request))
-
-
-def _signed_in(runtime: Runtime, session: BrowserSession) -> Response:
-    response = JSONResponse({"ok": True})
-    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
-    return response
-
-
-def _address(runtime: Runtime, request: Request) -> str:
-    return browser_address(request, runtime.settings.address_header)
-
-
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    address = _address(runtime, request)
+    address = address_of(runtime, request)
     try:
         auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
     except Refused as error:
@@ -98,7 +69,7 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
         # One sentence for every other refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
     auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), address)
-    return await _welcome(runtime, request, auth)
+    return signed_in(runtime, await open_session(runtime, request, auth))
 
 
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
@@ -106,7 +77,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     back = f"{request.headers.get('origin', '')}/login"
     email, password = fields.get("email", ""), fields.get("password", "")
     try:
-        auth = await runtime.authorized.client.sign_up(email, password, back, _address(runtime, request))
+        auth = await runtime.authorized.client.sign_up(email, password, back, address_of(runtime, request))
     except Refused as error:
         if error.code != "signup_disabled":
             raise
@@ -114,7 +85,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
         raise Refused("Accounts are by invitation here.", hint) from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
-    return await _welcome(runtime, request, auth)
+    return signed_in(runtime, await open_session(runtime, request, auth))
 
 
 def policy(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
@@ -164,18 +135,17 @@ async def _follow(client: Client, fields: dict[str, str], address: str) -> AuthS
 
 async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
-    client, address = runtime.authorized.client, _address(runtime, request)
+    client, address = runtime.authorized.client, address_of(runtime, request)
     auth = await _follow(client, fields, address)
     try:
         auth = await complete(client, auth, fields.get("code", ""), address)
     except NeedsCode as error:
         # A link works once: the page continues with the session that it opened.
-        left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
-        return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
+        return problem(error, refresh_token=error.auth.refresh_token, needs_code=True)
     await client.set_password(auth.access_token, fields.get("password", ""))
-    session = await _open(runtime, request, auth)
+    session = await open_session(runtime, request, auth)
     await runtime.authorized.end_others(session)
-    return _signed_in(runtime, session)
+    return signed_in(runtime, session)
 
 
 async def offer(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
@@ -199,10 +169,7 @@ async def _offer_of(runtime: Runtime, fields: dict[str, str]) -> dict[str, Any]:
 
 async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Accept an invitation with the secret of its link; the database has only its hash."""
-    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
-    if session is None:
-        raise SignedOut
-    await _accept_as(runtime, session, fields)
+    await _accept_as(runtime, await session_of(runtime, request), fields)
     return JSONResponse({"ok": True})
 
 
@@ -217,7 +184,7 @@ async def _accept_as(runtime: Runtime, session: BrowserSession, fields: dict[str
 async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Create the account that an invitation is for, and accept it."""
     found = await _offer_of(runtime, fields)
-    back, address = f"{request.headers.get('origin', '')}/login", _address(runtime, request)
+    back, address = f"{request.headers.get('origin', '')}/login", address_of(runtime, request)
     try:
         auth = await runtime.authorized.client.sign_up(found["email"], fields.get("password", ""), back, address)
     except Refused as error:
@@ -226,9 +193,9 @@ async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Re
         raise Refused(f"{found['email']} has an account already.", "Sign in with it to accept.") from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
-    session = await _open(runtime, request, auth)
+    session = await open_session(runtime, request, auth)
     await _accept_as(runtime, session, fields)
-    return _signed_in(runtime, session)
+    return signed_in(runtime, session)
 
 
 ACTIONS: dict[str, Action] = {

@@ -49,7 +49,6 @@ class WelcomeState(AppState, rx.State):
 
     @rx.event
     async def create(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Make the organisation and go to its empty fleet."""
         name = str(form.get("name", "")).strip()[:80]
         slug = slug_of(name)
         if not slug:

@@ -9,7 +9,7 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import result_mark
 from app.triggers.state.change import ChangeState
 from app.triggers.view.change import ChangedModule, ChangeEvent
-from app.ui.controls import icon, number_link, page_link
+from app.ui.controls import icon, link_button, number_link, page_link
 from app.ui.elements import clock_seconds, since
 from app.ui.panel import empty, or_problem, titled_panel
 from app.ui.resource import Column, rows_table
@@ -24,16 +24,8 @@ def _button(icon_name: str, label: str, event: Any, is_shown: Any, **props: Any)
 
 
 def _acts() -> rx.Component:
-    there = rx.el.a(
-        icon("external-link"),
-        "Open on ",
-        Change["provider"],
-        href=Change["href"].to(str),
-        target="_blank",
-        rel="noreferrer",
-        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-2 rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray"},
-    )
+    words = (icon("external-link"), "Open on ", Change["provider"])
+    there = link_button(*words, href=Change["href"].to(str), size="2", attrs={}, target="_blank", rel="noreferrer")
     return rx.fragment(
         rx.cond(Change["href"] != "", there),
         _button("rotate-cw", "Plan again", State.plan_again, Change["is_open_pull"].to(bool), variant="surface"),

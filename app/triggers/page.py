@@ -5,8 +5,7 @@ import reflex as rx
 from app.frame.layout import JOBS, Route, head, page, place_tabs
 from app.frame.session import SessionState
 from app.jobs.components.table import plan_counts
-from app.triggers.components.schedules import schedule_dialogs
-from app.triggers.components.triggers import triggers_panel
+from app.triggers.components.triggers import schedule_dialogs, triggers_panel
 from app.triggers.state.review import ReviewState
 from app.triggers.state.triggers import TriggersState
 from app.triggers.view.review import ReviewRow, StepView

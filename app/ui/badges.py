@@ -1,20 +1,23 @@
 """State badges: shape and colour and word; the word in the page is the database's."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.ui.controls import icon
 
 
-def _badge(status: rx.Var[str] | str, mark: rx.Component, color: str, **props: object) -> rx.Component:
-    return rx.badge(
-        mark,
-        rx.el.span(*_words(status), class_name="ry-word"),
-        color_scheme=color,
-        variant=str(props.pop("variant", "soft")),
-        radius="full",
-        custom_attrs={"data-status": status},
-        **props,
-    )
+def pill(*inside: Any, color: Any = "gray", **props: Any) -> rx.Component:
+    """A badge, round as all of them are."""
+    return rx.badge(*inside, color_scheme=color, radius="full", **props)
+
+
+def _badge(
+    status: rx.Var[str] | str, mark: rx.Component, color: str, word: str = "", variant: str = "soft"
+) -> rx.Component:
+    """Show a status; `word` names why a runner is offline on purpose, for the filters it is OFFLINE all the same."""
+    shown = rx.el.span(*([word] if word else _words(status)), class_name="ry-word")
+    return pill(mark, shown, color=color, variant=variant, custom_attrs={"data-status": status})
 
 
 def _words(status: rx.Var[str] | str) -> list[rx.Var[str] | rx.Component | str]:
@@ -24,18 +27,6 @@ def _words(status: rx.Var[str] | str) -> list[rx.Var[str] | rx.Component | str]:
     first, *rest = status.split("_")
     gap = rx.el.span("_", class_name="ry-gap-word")
     return [first, *[part for word in rest for part in (gap, word)]]
-
-
-def _resting(word: str, mark: rx.Component, color: str) -> rx.Component:
-    """Name why a runner is offline on purpose; for the filters it is OFFLINE all the same."""
-    return rx.badge(
-        mark,
-        rx.el.span(word, class_name="ry-word"),
-        color_scheme=color,
-        variant="soft",
-        radius="full",
-        custom_attrs={"data-status": "OFFLINE"},
-    )
 
 
 RESTS = {
@@ -48,7 +39,7 @@ RESTS = {
 def runner_badge(status: rx.Var[str], rest: rx.Var[str] | str = "") -> rx.Component:
     """Show a runner's or an instance's state; `rest` is why it is offline, where nothing is wrong."""
     rests = [
-        (key, _resting(word, icon(name, "xs", class_name="ry-spin" if key == "starting" else ""), color))
+        (key, _badge("OFFLINE", icon(name, "xs", class_name="ry-spin" if key == "starting" else ""), color, word))
         for key, (word, name, color) in RESTS.items()
     ]
     offline = _badge("OFFLINE", rx.el.i(class_name="ry-dot hollow"), "red")
@@ -98,7 +89,6 @@ def _job_badge(status: str) -> rx.Component:
 
 
 def job_badge(status: rx.Var[str]) -> rx.Component:
-    """Show a job's status."""
     cases = [(status_name, _job_badge(status_name)) for status_name in JOB_MARKS]
     return rx.match(status, *cases, rx.badge(status, color_scheme="gray"))
 
@@ -106,3 +96,14 @@ def job_badge(status: rx.Var[str]) -> rx.Component:
 def tag(text: rx.Var[str] | str, *, is_mono: bool = False, **props: object) -> rx.Component:
     """Show a label, a type or a count; never a state."""
     return rx.el.span(text, class_name="ry-tag mono" if is_mono else "ry-tag", **props)
+
+
+def step_mark(status: Any) -> rx.Component:
+    """Show the state of one step of several."""
+    return rx.match(
+        status,
+        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
+        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
+        ("FAILED", icon("circle-x", class_name="t-red")),
+        icon("circle-dashed", class_name="mut"),
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.elements import secret
+from app.ui.elements import DOWNLOAD, secret
 
 # The addresses of before lead on to those of the last organisation (app/live/lead_on.py).
 INSIDE, ROUTE = "/dashboard", "/o/[organisation]"
@@ -63,7 +63,6 @@ def plain_button(*label: Any, **props: Any) -> rx.Component:
 
 
 def small_button(*label: Any, **props: Any) -> rx.Component:
-    """A plain act in a row or in the head of a panel."""
     return plain_button(*label, size="1", **props)
 
 
@@ -80,14 +79,23 @@ def icon_button(icon_name: str, label: Any, on_click: Any = None, *, title: Any 
     return rx.icon_button(icon(icon_name), aria_label=label, title=label if title is None else title, **look)
 
 
-def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:
+def link_button(
+    *children: Any,
+    href: Any,
+    size: str,
+    attrs: Mapping[str, Any],
+    look: str = "rt-Button rt-variant-surface",
+    **props: Any,
+) -> rx.Component:
     """A link that looks like a plain button."""
-    return rx.el.a(
-        *children,
-        href=at(href),
-        class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
-        custom_attrs={"data-accent-color": "gray", **attrs},
-    )
+    classes, attrs = f"rt-reset rt-BaseButton rt-r-size-{size} {look}", {"data-accent-color": "gray", **attrs}
+    return rx.el.a(*children, href=at(href), class_name=classes, custom_attrs=attrs, **props)
+
+
+def download_icon(href: Any, label: Any, title: str, **attrs: str) -> rx.Component:
+    """A link that looks like an icon button and saves a file."""
+    look = {"look": "rt-IconButton rt-variant-ghost", "aria_label": label, "title": title}
+    return link_button(icon("download"), href=href, size="1", attrs={**DOWNLOAD, **attrs}, **look)
 
 
 def choice(
@@ -113,9 +121,19 @@ def segments(label: str, options: Mapping[str, Any], **props: Any) -> rx.Compone
 
 
 def dropdown(trigger: rx.Component, *items: Any, **props: Any) -> rx.Component:
-    """A menu that a button opens."""
     content = rx.dropdown_menu.content(*items, variant="soft", color_scheme="gray", **props)
     return rx.dropdown_menu.root(rx.dropdown_menu.trigger(trigger), content)
+
+
+def export_menu(path: str, query: Any) -> rx.Component:
+    """A button whose menu saves a list as a file."""
+    kinds = {"csv": "CSV, for a spreadsheet", "jsonl": "JSON lines, for programs"}
+    links = [
+        rx.el.a(words, href=f"{path}.{kind}" + query, custom_attrs=DOWNLOAD, class_name="ry-menu-link")
+        for kind, words in kinds.items()
+    ]
+    items = [rx.dropdown_menu.item(link, as_child=True) for link in links]
+    return dropdown(plain_button(icon("download"), "Export"), *items, align="end")
 
 
 def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:
@@ -162,6 +180,11 @@ def code_block(
 def once_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
     """A line of what is shown once: its label, itself, and its copy button."""
     return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
+
+
+def shown_line(label: str, value: rx.Var[str], copy_label: str) -> rx.Component:
+    """The line of a value that everybody may see."""
+    return once_line(label, rx.el.span(value, class_name="ry-el"), copy_button(value, copy_label))
 
 
 def secret_line(label: Any, owner: rx.Var[str], copy_label: str, **attrs: str) -> rx.Component:

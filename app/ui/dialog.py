@@ -16,7 +16,6 @@ def cancel(on_cancel: Any, label: str = "Cancel") -> rx.Component:
 
 
 def dialog_acts(*buttons: rx.Component) -> rx.Component:
-    """The last line of a dialog."""
     return rx.el.div(*buttons, class_name="ry-acts ry-dialog-acts")
 
 
@@ -48,7 +47,6 @@ def question(
     is_disabled: Any = False,
     keep: str = "Cancel",
 ) -> rx.Component:
-    """Ask before something is done."""
     go = act_button(act, is_danger=is_danger, on_click=on_act, disabled=is_disabled)
     return alert(title, text, *inside, dialog_acts(cancel(on_keep, keep), go), is_open=is_open, on_escape=on_keep)
 

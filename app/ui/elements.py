@@ -1,24 +1,29 @@
 """Elements of our own, defined in assets/runyard.js: they tick without the server."""
 
+import re
 from typing import Any
 
 import reflex as rx
 
 
-class AgoElement(rx.Component):
+class OwnElement(rx.Component):
+    """An element by the name of its tag: RyAgo is `<ry-ago>`. Reflex makes identifiers of tags, which a hyphen would break."""
+
+    def add_custom_code(self) -> list[str]:
+        tag = str(self.tag)
+        return [f'const {tag} = "{re.sub("(?<=[a-z])(?=[A-Z])", "-", tag).lower()}"']
+
+
+class AgoElement(OwnElement):
     """`<ry-ago at=…>`: 4 s ago, or a running duration; the exact time is its tooltip."""
 
-    # Reflex makes identifiers of tags, which a hyphen would break: hence the constant.
     tag = "RyAgo"
     at: rx.Var[str]
     until: rx.Var[str]
     mode: rx.Var[str]
 
-    def add_custom_code(self) -> list[str]:
-        return ['const RyAgo = "ry-ago"']
 
-
-class LoadElement(rx.Component):
+class LoadElement(OwnElement):
     """`<ry-load used=… of=…>`: one bar per slot up to 8, a meter above; the number beside it."""
 
     tag = "RyLoad"
@@ -26,28 +31,19 @@ class LoadElement(rx.Component):
     of: rx.Var[int]
     state: rx.Var[str]
 
-    def add_custom_code(self) -> list[str]:
-        return ['const RyLoad = "ry-load"']
 
-
-class SecretElement(rx.Component):
+class SecretElement(OwnElement):
     """`<ry-secret owner=… text=…>`: text into which the browser puts the token that it received once."""
 
     tag = "RySecret"
     owner: rx.Var[str]
     text: rx.Var[str]
 
-    def add_custom_code(self) -> list[str]:
-        return ['const RySecret = "ry-secret"']
 
-
-class LinkNoteElement(rx.Component):
+class LinkNoteElement(OwnElement):
     """`<ry-link-note>`: what became of a link in a mail that led here."""
 
     tag = "RyLinkNote"
-
-    def add_custom_code(self) -> list[str]:
-        return ['const RyLinkNote = "ry-link-note"']
 
 
 # A link to a file is the browser's own: the router would look for a page of that name.

@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.ui.controls import icon, icon_button, plain_button
+from app.ui.controls import dropdown, icon, icon_button, plain_button
 
 # A button that also works while the dashboard waits for its project (assets/connection.js).
 RETRY = {"data-retry": ""}
@@ -44,10 +44,7 @@ def or_problem(state: Any, what: str, body: rx.Component, *, is_page: bool = Fal
 def menu(label: Any, *items: rx.Component) -> rx.Component:
     """A row's menu."""
     trigger = icon_button("ellipsis", label, title="More actions", custom_attrs={"data-menu": ""})
-    return rx.dropdown_menu.root(
-        rx.dropdown_menu.trigger(trigger),
-        rx.dropdown_menu.content(*items, align="end", variant="soft", color_scheme="gray"),
-    )
+    return dropdown(trigger, *items, align="end")
 
 
 def menu_item(icon_name: str, label: Any, event: Any, **props: Any) -> rx.Component:
@@ -109,8 +106,9 @@ def skeleton_panels(*heights: str) -> list[rx.Component]:
 
 
 def notice(
-    icon_name: str, *words: Any, tone: Any, beside: Sequence[Any] = (), test_id: Any = None, **props: Any
+    mark: Any, *words: Any, tone: Any, beside: Sequence[Any] = (), test_id: Any = None, **props: Any
 ) -> rx.Component:
-    """A coloured line above a page's panels: an icon, words, and what can be done."""
+    """A coloured line above a page's panels: an icon or its name, words, and what can be done."""
     attrs = {"data-accent-color": tone, **({} if test_id is None else {"data-testid": test_id})}
-    return rx.el.div(icon(icon_name, ""), rx.el.p(*words), *beside, class_name="ry-note", custom_attrs=attrs, **props)
+    shown = icon(mark, "") if isinstance(mark, str) else mark
+    return rx.el.div(shown, rx.el.p(*words), *beside, class_name="ry-note", custom_attrs=attrs, **props)

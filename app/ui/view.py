@@ -46,6 +46,11 @@ ROLE_WORDS = {
 NEEDS_YOU = frozenset({"AWAITING_APPROVAL", "NEEDS_ATTENTION"})
 
 
+def is_below(path: str, above: str) -> bool:
+    """Return whether a path is at or below another; everything is below the empty one."""
+    return above in ("", path) or path.startswith(f"{above}/")
+
+
 def initials(name: str) -> str:
     """Make the two letters of an organisation's mark."""
     words = [word for word in name.replace("-", " ").split() if word]

@@ -14,30 +14,14 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** An icon button as Radix draws it. */
-export function iconButton(name, label, onClick, extra = {}) {
-  const attributes = {
-    type: "button",
-    class: "rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-    "data-accent-color": "gray",
-    "aria-label": label,
-    title: label,
-    onclick: onClick,
-    ...extra,
-  };
-  return el("button", attributes, icon(name));
+/** A button, or a link that looks like one, as Radix draws it. */
+export function control(tag, look, attributes, ...children) {
+  const drawn = { class: `rt-reset rt-BaseButton rt-r-size-1 rt-variant-${look}`, "data-accent-color": "gray", ...attributes };
+  return el(tag, tag === "button" ? { type: "button", ...drawn } : drawn, ...children);
 }
 
-/** A small button with an icon and a word. */
-export function textButton(name, label, onClick, extra = {}) {
-  const attributes = {
-    type: "button",
-    class: "rt-reset rt-BaseButton rt-r-size-1 rt-variant-surface rt-Button",
-    "data-accent-color": "gray",
-    onclick: onClick,
-    ...extra,
-  };
-  return el("button", attributes, ...(name ? [icon(name)] : []), label);
+export function iconButton(name, label, onclick, extra, tag = "button") {
+  return control(tag, "ghost rt-IconButton", { "aria-label": label, title: label, onclick, ...extra }, icon(name));
 }
 
 /** Says how long something took, in its two largest units; the same words as the server's. */

@@ -1,11 +1,12 @@
 // The log's frame: title, search, buttons, the scrolling body and the status line.
 
-import { el, iconButton, textButton } from "./dom.js";
+import { control, el, iconButton } from "./dom.js";
 import { icon } from "./icons.js";
 
 /** Builds the frame; `on` holds what the buttons do. */
 export function buildFrame(host, on) {
   const parts = { ...buildSearch(on), ...buildButtons(on) };
+  parts.times.classList.add("hide-s"); // left out on a narrow screen
   parts.attempts = el("select", { class: "ry-attempts", "aria-label": "Attempt", hidden: true, onchange: (event) => on.attempt(event.target.value) });
   parts.canvas = el("div", { class: "ry-lcanvas" });
   parts.window = el("div", { class: "ry-lwindow" });
@@ -47,35 +48,18 @@ function buildSearch(on) {
 
 function buildButtons(on) {
   return {
-    follow: textButton("arrow-down-to-line", "Follow", on.follow, { "aria-pressed": "false" }),
+    follow: control("button", "surface rt-Button", { onclick: on.follow, "aria-pressed": "false" }, icon("arrow-down-to-line"), "Follow"),
     wrap: iconButton("wrap-text", "Wrap lines", on.wrap, { "aria-pressed": "false" }),
-    times: quiet(iconButton("clock", "Show times", on.times, { "aria-pressed": "false" })),
-    download: el(
-      "a",
-      {
-        class: "rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        "data-accent-color": "gray",
-        "aria-label": "Download",
-        title: "Download",
-        download: true,
-      },
-      icon("download"),
-    ),
+    times: iconButton("clock", "Show times", on.times, { "aria-pressed": "false" }),
+    download: iconButton("download", "Download", null, { download: true }, "a"),
     full: iconButton("maximize-2", "Full screen", on.full, { "aria-pressed": "false" }),
   };
-}
-
-/** Leaves a button out on a narrow screen. */
-function quiet(button) {
-  button.classList.add("hide-s");
-  return button;
 }
 
 /** Shows whether a button is pressed, in the way of its kind. */
 export function press(button, isPressed) {
   button.setAttribute("aria-pressed", String(isPressed));
-  const isWord = button.classList.contains("rt-Button");
-  if (isWord) {
+  if (button.classList.contains("rt-Button")) {
     button.classList.toggle("rt-variant-soft", isPressed);
     button.classList.toggle("rt-variant-surface", !isPressed);
     button.setAttribute("data-accent-color", isPressed ? "indigo" : "gray");

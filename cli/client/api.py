@@ -119,30 +119,28 @@ def is_passing(reply: Reply) -> bool:
 
 def _code(reply: Reply) -> str:
     """The code of the database, PostgREST, an edge function or Auth."""
-    try:
-        code = reply.json().get("code")
-    except (NoAnswer, AttributeError):
-        return ""
+    code = _said(reply).get("code")
     return code if isinstance(code, str) else ""
 
 
 def auth_code(reply: Reply) -> str:
     """Auth's own code of a refusal, where Auth answered."""
-    try:
-        return str(reply.json().get("error_code") or "")
-    except (NoAnswer, AttributeError):
-        return ""
+    return str(_said(reply).get("error_code") or "")
 
 
 def said_by(reply: Reply) -> tuple[str, str]:
     """The message and the hint of a refusal."""
+    said = _said(reply)
+    message = said.get("message") or said.get("msg") or said.get("error_description")
+    return message or f"HTTP {reply.status} {_shown(reply.text)}".rstrip(), str(said.get("hint") or "")
+
+
+def _said(reply: Reply) -> dict[str, Any]:
     try:
         said = reply.json()
-        message = said.get("message") or said.get("msg") or said.get("error_description")
-        hint = said.get("hint") or ""
-    except (NoAnswer, AttributeError):
-        message, hint = None, ""
-    return message or f"HTTP {reply.status} {_shown(reply.text)}".rstrip(), str(hint)
+    except NoAnswer:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _shown(text: str) -> str:

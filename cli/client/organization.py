@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 from cli.client.api import Api
-from cli.errors import NotFound
+from cli.errors import NotFound, first
 
 Row = dict[str, Any]
 LONGEST_NUMBER = 18
@@ -22,7 +22,7 @@ class Organization:
 
     def modules(self, group: str | None = None) -> list[Row]:
         """Every module, or those at and below a group."""
-        rows = self.api.all_rows("modules", org_id=f"eq.{self.id}", deleted_at="is.null", order="path")
+        rows = self.api.all_rows("modules", **self._live(), order="path")
         if group is None:
             return rows
         return [row for row in rows if row["path"] == group or row["path"].startswith(f"{group.rstrip('/')}/")]
@@ -30,9 +30,7 @@ class Organization:
     def module(self, wanted: str) -> Row:
         """One module by its path or its id."""
         column = "id" if is_id(wanted) else "path"
-        found = self.api.rows(
-            "modules", **{column: f"eq.{wanted.strip('/')}"}, org_id=f"eq.{self.id}", deleted_at="is.null"
-        )
+        found = self.api.rows("modules", **{column: f"eq.{wanted.strip('/')}"}, **self._live())
         if not found:
             raise NotFound(f'There is no module "{wanted}" in {self.slug}.', self._similar(wanted))
         return found[0]
@@ -80,17 +78,13 @@ class Organization:
     def team(self, wanted: str) -> Row:
         """A team by its name."""
         found = self.api.rows("teams", name=f"eq.{wanted}", org_id=f"eq.{self.id}")
-        if not found:
-            raise NotFound(f'There is no team "{wanted}" in {self.slug}.', "`runyard teams list` shows them.")
-        return found[0]
+        return first(found, f'There is no team "{wanted}" in {self.slug}.', "`runyard teams list` shows them.")
 
     def member(self, wanted: str) -> Row:
         """A member by email address or id."""
         column = "user_id" if is_id(wanted) else "email"
         found = self.api.rows("memberships", **{column: f"eq.{wanted}"}, org_id=f"eq.{self.id}")
-        if not found:
-            raise NotFound(f"{wanted} is not a member of {self.slug}.", "`runyard members list` shows who is.")
-        return found[0]
+        return first(found, f"{wanted} is not a member of {self.slug}.", "`runyard members list` shows who is.")
 
     def _seen(self) -> dict[str, str]:
         return {"or": f"(org_id.eq.{self.id},is_shared.is.true)"}
@@ -98,9 +92,7 @@ class Organization:
     def _one(self, table: str, kind: str, wanted: str, column: str | None = None, **filters: str) -> Row:
         column = column or ("id" if is_id(wanted) else "name")
         found = self.api.rows(table, **{column: f"eq.{wanted}"}, **filters, removed_at="is.null")
-        if not found:
-            raise NotFound(f'There is no {kind} "{wanted}" in {self.slug}.')
-        return found[0]
+        return first(found, f'There is no {kind} "{wanted}" in {self.slug}.')
 
 
 def find_organization(api: Api, wanted: str | None) -> Organization:

@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument
 
 from cli.command import Here, Member, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import Usage, first
 
 app = new_app("Who may do what at a path. Roles add up from the organisation down; nothing below takes one away.")
 
@@ -38,11 +38,9 @@ def revoke(here: Here, who: Subject, role: RoleName, path: Path = "") -> None:
     rows = here.api.call("list_access", org=here.org.id, path=path)
     wanted = {"subject_id": subject, "role": role, "path": path}
     found = [row for row in rows if row["id"] and wanted.items() <= row.items()]
-    if not found:
-        raise NotFound(
-            f"{who} was not given {role} {_at(path)}.", "`runyard access list` shows where each role was given."
-        )
-    here.do("revoke_role", lambda _: f"{who} is no longer {role} {_at(path)}", binding=found[0]["id"])
+    hint = "`runyard access list` shows where each role was given."
+    binding = first(found, f"{who} was not given {role} {_at(path)}.", hint)
+    here.do("revoke_role", lambda _: f"{who} is no longer {role} {_at(path)}", binding=binding["id"])
 
 
 @command(app, "why", calls=("explain_access",))

@@ -1,13 +1,12 @@
 """`runyard git`: repositories whose pushes plan modules."""
 
-import sys
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
 from cli.client.api import NOTIFY
-from cli.command import Here, Yes, command, given, new_app
+from cli.command import Here, Yes, command, given, new_app, piped
 from cli.errors import NotFound, Usage
 from wire.tokens import make_webhook_secret
 
@@ -52,7 +51,8 @@ def connect(
         raise Usage(f"The provider of {url} is not known.", f"Add --provider with one of: {', '.join(PROVIDERS)}.")
     secret = make_webhook_secret(kind)
     spec = {"provider": kind, "url": url, "base_url": base_url, **given(poll_seconds=poll_seconds)}
-    spec |= {"webhook_secret": _seal(here, secret)} | ({"token": _seal(here, _read_token())} if token else {})
+    spec |= {"webhook_secret": _seal(here, secret)}
+    spec |= {"token": _seal(here, piped("token", "--token"))} if token else {}
     made = here.api.call("connect_repository", org=here.org.id, spec=spec)
     here.printer.result(made | _webhook(here, made["id"], secret), _connected)
 
@@ -86,7 +86,7 @@ def set_connection(
         {} if base_url is None else {"base_url": base_url or None}
     )
     spec |= given(allows_forks=forks, allows_identities=identities, url=url or None)
-    spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
+    spec |= {"token": _seal(here, piped("token", "--token")) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)
     if new_secret:
@@ -206,13 +206,6 @@ def disconnect(here: Here, repository: Repository, yes: Yes = False) -> None:
     here.confirm(f"Disconnect {found['repository']}?", yes)
     gone = here.api.call("disconnect_repository", connection=found["id"])
     here.printer.result(gone, lambda row: f"Disconnected {row['repository']}; remove the webhook at the provider, too")
-
-
-def _read_token() -> str:
-    text = sys.stdin.readline().strip()
-    if not text:
-        raise Usage("There is no token in standard input.", "Pipe it: `… --token < file`.")
-    return text
 
 
 def _seal(here: Here, secret: str) -> str:

@@ -6,7 +6,7 @@ from typer import Argument, Option
 
 from cli.command import Here, TimeLimits, Yes, command, from_json, limits_of, new_app
 from cli.commands import sets
-from cli.errors import NotFound
+from cli.errors import first
 from cli.modules.files import with_variables
 from cli.variables.files import given_pairs
 
@@ -71,8 +71,7 @@ def drifted(here: Here, path: Annotated[str, Argument(metavar="PATH", help="All 
 @command(app, "delete", calls=("delete_group",), page="Modules → Group → Delete")
 def delete(here: Here, path: Path, yes: Yes = False) -> None:
     """Delete an empty group."""
-    found = here.api.rows("groups", org_id=f"eq.{here.org.id}", path=f"eq.{path.strip('/')}")
-    if not found:
-        raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows all groups.")
+    rows = here.api.rows("groups", org_id=f"eq.{here.org.id}", path=f"eq.{path.strip('/')}")
+    found = first(rows, f'There is no group "{path}".', "`runyard groups list` shows all groups.")
     here.confirm(f"Delete the group {path}?", yes)
-    here.do("delete_group", lambda _: f"Deleted {path}", group=found[0]["id"])
+    here.do("delete_group", lambda _: f"Deleted {path}", group=found["id"])

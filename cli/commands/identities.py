@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from cli.client.issuer import check_served, project_documents
 from cli.command import Here, Place, Yes, command, given, new_app, pairs
-from cli.errors import CommandError, NotFound, Usage
+from cli.errors import CommandError, Usage, first
 from cli.jobs.follow import ENDS, call_keyed
 from cli.jobs.waiting import follow
 
@@ -126,9 +126,7 @@ def _template(here: Here) -> str:
 
 def _find(here: Here, path: str, name: str) -> dict[str, Any]:
     found = here.api.rows("job_identities", org_id=f"eq.{here.org.id}", path=f"eq.{path}", name=f"eq.{name}")
-    if not found:
-        raise NotFound(f'There is no identity {name} at "{path}".', "`runyard identities list` shows all of them.")
-    return found[0]
+    return first(found, f'There is no identity {name} at "{path}".', "`runyard identities list` shows all of them.")
 
 
 def _phase(text: str) -> str:

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cli.client.api import NOTIFY
-from cli.command import Here, Yes, command, given, new_app, with_id
-from cli.errors import Usage
+from cli.command import Here, Yes, command, given, new_app, piped, with_id
 
 app = new_app("Which events go where, and what became of each message.")
 Rule = Annotated[str, Argument(metavar="RULE", help="Its id, or as much of its beginning as is needed.")]
@@ -39,7 +38,7 @@ def create(
     """Send these events to an address."""
     where = sys.stdin.readline().strip() if address == "-" else address
     spec = {"channel": channel, "events": events or [], "path": group or ""}
-    sealed = _seal(here, channel, where, _secret(secret))
+    sealed = _seal(here, channel, where, piped("secret", "--secret") if secret else None)
     here.do("create_notification_rule", _sentence, org=here.org.id, spec=spec | sealed)
 
 
@@ -58,7 +57,7 @@ def set_rule(
     where = sys.stdin.readline().strip() if address == "-" else address
     spec = given(events=events, path=group, is_on=is_on)
     if where or secret:
-        spec |= _seal(here, found["channel"], where, _secret(secret))
+        spec |= _seal(here, found["channel"], where, piped("secret", "--secret") if secret else None)
     here.do("update_notification_rule", _sentence, rule=found["id"], spec=spec)
 
 
@@ -109,15 +108,6 @@ def connect(
 def _seal(here: Here, channel: str, address: str | None, secret: str | None) -> dict[str, Any]:
     body = given(org=here.org.id, channel=channel, address=address, secret=secret)
     return dict(here.api.request("POST", NOTIFY, "notify", body))
-
-
-def _secret(is_wanted: bool) -> str | None:
-    if not is_wanted:
-        return None
-    text = sys.stdin.readline().strip()
-    if not text:
-        raise Usage("There is no secret in standard input.", "Pipe it: `… --secret < file`.")
-    return text
 
 
 def _find(here: Here, text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option
 
 from cli.command import Here, Place, Yes, command, given, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import Usage, first
 from cli.jobs.waiting import follow, worst_end
 from cli.modules.repository import git_answer
 from cli.output import say
@@ -104,9 +104,8 @@ def override(
     jobs = here.api.rows("provision_jobs", org_id=f"eq.{here.org.id}", number=f"eq.{job}", order="id.desc")
     ids = ",".join(str(each["id"]) for each in jobs)
     checks = here.api.rows("policy_checks", job_id=f"in.({ids})", name=f"eq.{name}") if ids else []
-    if not checks:
-        raise NotFound(f"Job {job} has no check {name}.", "`runyard policies list` shows the sets.")
-    done = here.api.call("override_check", job=jobs[0]["id"], policy=checks[0]["set_id"], reason=reason)
+    check = first(checks, f"Job {job} has no check {name}.", "`runyard policies list` shows the sets.")
+    done = here.api.call("override_check", job=jobs[0]["id"], policy=check["set_id"], reason=reason)
     here.printer.result(done, lambda row: f"Overrode {row['name']} for job {job}")
 
 
@@ -177,6 +176,4 @@ def source_of(folder: Path) -> str:
 
 def _find(here: Here, path: str, name: str) -> dict[str, Any]:
     found = here.api.rows("policy_sets", org_id=f"eq.{here.org.id}", path=f"eq.{path}", name=f"eq.{name}")
-    if not found:
-        raise NotFound(f'There is no policy set {name} at "{path}".', "`runyard policies list` shows all of them.")
-    return found[0]
+    return first(found, f'There is no policy set {name} at "{path}".', "`runyard policies list` shows all of them.")

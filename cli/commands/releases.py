@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from cli.command import Here, command, new_app
-from cli.errors import Missing, NotFound
+from cli.command import Here, command, new_app, read_text
+from cli.errors import first
 
 app = new_app("Published versions of the runner. Publishing and withdrawing need the secret key.")
 COLUMNS = ("version", "channel", "published_at", "is_breaking", "withdrawn_at")
@@ -23,10 +23,9 @@ def list_releases(here: Here) -> None:
 @command(app, "notes", page="Runners → Releases")
 def notes(here: Here, version: Annotated[str, Argument(help="Such as 1.2.0.")]) -> None:
     """Print a release's notes."""
-    found = here.api.rows("worker_releases", version=f"eq.{version}")
-    if not found:
-        raise NotFound(f"There is no release {version}.", "`runyard releases list` shows all releases.")
-    here.printer.result(found[0], lambda row: str(row["notes"]).rstrip())
+    rows = here.api.rows("worker_releases", version=f"eq.{version}")
+    found = first(rows, f"There is no release {version}.", "`runyard releases list` shows all releases.")
+    here.printer.result(found, lambda row: str(row["notes"]).rstrip())
 
 
 @command(app, "publish", calls=("publish_release",))
@@ -41,9 +40,9 @@ def publish(
     """Publish a release, with the secret key; publishing the same again changes nothing."""
     spec: dict[str, Any] = {"version": version, "channel": channel, "is_breaking": breaking}
     if notes_file:
-        spec["notes"] = _text(notes_file)
+        spec["notes"] = read_text(notes_file)
     if artifacts:
-        spec["artifacts"] = json.loads(_text(artifacts))
+        spec["artifacts"] = json.loads(read_text(artifacts))
     made = here.operator.call("publish_release", spec=spec)
     here.printer.result(made, lambda row: f"Published {row['version']} ({row['channel']})")
 
@@ -57,10 +56,3 @@ def withdraw(
     """Withdraw a release, with the secret key: no runner is updated to it any more."""
     done = here.operator.call("withdraw_release", version=version, reason=reason)
     here.printer.result(done, lambda _: f"Withdrew {version}")
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Missing(f"{file} cannot be read: {error}") from error

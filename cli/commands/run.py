@@ -1,6 +1,7 @@
 """`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,124 +40,124 @@ MODULE_FILE = "runyard.toml"
 PAGE = "Module → Plan, Apply, …; New job"
 
 
+@dataclass(frozen=True)
+class Queued:
+    """The modules of a command, what their jobs are queued with, and whether it waits for them."""
+
+    modules: Modules = None
+    group: Group = None
+    runner: OnlyRunner = None
+    reason: Reason = None
+    key: Key = None
+    wait: Wait = False
+
+    def options(self, here: Here, **more: Any) -> dict[str, Any]:
+        """The options of the jobs; what nobody gave is left out."""
+        runner = here.org.runner(self.runner)["id"] if self.runner else None
+        given = {"pinned_worker_id": runner, "reason": self.reason, **more}
+        return {name: value for name, value in given.items() if value}
+
+    def found(self, here: Here) -> list[Row]:
+        """The modules that are named, and those of the group."""
+        found = [here.org.module(each) for each in self.modules or ()]
+        found += here.org.modules(self.group) if self.group is not None else []
+        if not found:
+            problem = f'There is no module at or below "{self.group}".' if self.group else "Which module?"
+            raise Usage(problem, "Name modules, or a group with --group. `runyard modules list` shows them.")
+        return list({row["id"]: row for row in found}.values())
+
+    def enqueue(self, here: Here, kind: str, options: dict[str, Any]) -> list[Row]:
+        """Queue a job for each module."""
+        return _enqueue(here, kind, self.found(here), options, self.key)
+
+
+@dataclass(frozen=True)
+class WithVariables(Queued):
+    """The same, and variables for these jobs alone."""
+
+    var: Variables = None
+
+    def options(self, here: Here, **more: Any) -> dict[str, Any]:
+        """The options with the variables."""
+        return super().options(here, variables=given_inputs(self.var or []), **more)
+
+
 @command(app, "plan", calls=("enqueue_job", "enqueue_jobs", "upload_source"), page=PAGE)
 def plan(
     here: Here,
-    modules: Modules = None,
-    group: Group = None,
+    asked: WithVariables,
     target: Targets = None,
     replace: Replace = None,
     refresh_only: RefreshOnly = False,
     destroy: Annotated[bool, Option("--destroy", help="Plan the removal of everything.")] = False,
-    runner: OnlyRunner = None,
-    reason: Reason = None,
-    key: Key = None,
-    wait: Wait = False,
-    var: Variables = None,
     module: Annotated[
         str | None, Option("--module", help="Whose code a folder is, if its runyard.toml does not name it.")
     ] = None,
 ) -> None:
     """Show what an apply would do; with `.` what the code on this disk would, before it is pushed."""
-    options = _options(here, target, replace, refresh_only, runner, reason, var)
-    options |= {"destroy": True} if destroy else {}
-    folders = [each for each in modules or () if is_folder(each)]
+    options = asked.options(here, targets=target, replace=replace, refresh_only=refresh_only, destroy=destroy)
+    folders = [each for each in asked.modules or () if is_folder(each)]
     if folders:
-        if len(modules or ()) > 1 or group is not None:
+        if len(asked.modules or ()) > 1 or asked.group is not None:
             raise Usage("A folder is planned alone.", "Leave out the other modules and --group.")
-        _leave(here, [plan_folder(here, Path(folders[0]), module, options, key)], wait)
+        _leave(here, [plan_folder(here, Path(folders[0]), module, options, asked.key)], asked.wait)
     else:
-        _leave(here, _queue(here, "PLAN", modules, group, options, key), wait)
+        _leave(here, asked.enqueue(here, "PLAN", options), asked.wait)
 
 
 @command(app, "apply", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
 def apply(
     here: Here,
-    modules: Modules = None,
-    group: Group = None,
+    asked: WithVariables,
     plan_job: Annotated[str | None, Option("--plan", help="Apply what this finished plan saved.")] = None,
     target: Targets = None,
     replace: Replace = None,
     refresh_only: RefreshOnly = False,
-    runner: OnlyRunner = None,
-    reason: Reason = None,
-    key: Key = None,
-    wait: Wait = False,
     auto_approve: AutoApprove = False,
-    var: Variables = None,
     review: Review = False,
 ) -> None:
     """Make the change: plans, asks, and applies that plan; with --auto-approve at once, with --review somebody confirms it."""
-    options = _options(here, target, replace, refresh_only, runner, reason, var)
+    options = asked.options(here, targets=target, replace=replace, refresh_only=refresh_only)
     if plan_job is not None:
-        _leave(here, _apply_plan(here, here.org.run(plan_job)[0], key, auto_approve), wait)
+        _leave(here, _apply_plan(here, here.org.run(plan_job)[0], asked.key, auto_approve), asked.wait)
     elif auto_approve:
-        _leave(here, _queue(here, "APPLY", modules, group, options, key), wait)
+        _leave(here, asked.enqueue(here, "APPLY", options), asked.wait)
     elif review:
-        _leave_to_review(here, _queue(here, "PLAN", modules, group, {**options, "confirm": True}, key), wait)
+        _leave_to_review(here, asked.enqueue(here, "PLAN", {**options, "confirm": True}), asked.wait)
     else:
         _need_terminal("apply")
-        planned = _queue(here, "PLAN", modules, group, options, None)
-        _leave(here, [row for job in planned for row in _ask_and_apply(here, follow_one(here, job))], wait)
+        planned = _enqueue(here, "PLAN", asked.found(here), options, None)
+        _leave(here, [row for job in planned for row in _ask_and_apply(here, follow_one(here, job))], asked.wait)
 
 
 @command(app, "destroy", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
 def destroy(
-    here: Here,
-    modules: Modules = None,
-    group: Group = None,
-    target: Targets = None,
-    runner: OnlyRunner = None,
-    reason: Reason = None,
-    key: Key = None,
-    wait: Wait = False,
-    auto_approve: AutoApprove = False,
-    var: Variables = None,
-    review: Review = False,
+    here: Here, asked: WithVariables, target: Targets = None, auto_approve: AutoApprove = False, review: Review = False
 ) -> None:
     """Destroy what the modules made; with --review it is planned, and somebody confirms that plan."""
-    found = _found(here, modules, group)
+    found, options = asked.found(here), asked.options(here, targets=target)
     if review:
-        options = {**_options(here, target, None, False, runner, reason, var), "destroy": True, "confirm": True}
-        _leave_to_review(here, _enqueue(here, "PLAN", found, options, key), wait)
+        plans = _enqueue(here, "PLAN", found, {**options, "destroy": True, "confirm": True}, asked.key)
+        _leave_to_review(here, plans, asked.wait)
         return
     if not auto_approve:
         _need_terminal("destroy")
         paths = ", ".join(row["path"] for row in found)
         if not typer.confirm(f"Destroy everything that {paths} made?"):
             raise typer.Exit(1)
-    options = _options(here, target, None, False, runner, reason, var)
-    _leave(here, _enqueue(here, "DESTROY", found, options, key), wait)
+    _leave(here, _enqueue(here, "DESTROY", found, options, asked.key), asked.wait)
 
 
 @command(app, "drift", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
-def drift(
-    here: Here,
-    modules: Modules = None,
-    group: Group = None,
-    runner: OnlyRunner = None,
-    reason: Reason = None,
-    key: Key = None,
-    wait: Wait = False,
-    var: Variables = None,
-) -> None:
+def drift(here: Here, asked: WithVariables) -> None:
     """Look for differences between the infrastructure and the configuration."""
-    options = _options(here, None, None, False, runner, reason, var)
-    _leave(here, _queue(here, "DRIFT", modules, group, options, key), wait)
+    _leave(here, asked.enqueue(here, "DRIFT", asked.options(here)), asked.wait)
 
 
 @command(app, "output", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
-def output(
-    here: Here,
-    modules: Modules = None,
-    group: Group = None,
-    runner: OnlyRunner = None,
-    reason: Reason = None,
-    key: Key = None,
-    wait: Wait = False,
-) -> None:
+def output(here: Here, asked: Queued) -> None:
     """Read the outputs again; `modules outputs` shows those that were read last."""
-    _leave(here, _queue(here, "OUTPUT", modules, group, _options(here, None, None, False, runner, reason), key), wait)
+    _leave(here, asked.enqueue(here, "OUTPUT", asked.options(here)), asked.wait)
 
 
 def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
@@ -182,12 +183,6 @@ def _followed_by(here: Here, plan: Row) -> list[Row]:
     if not found:
         say(f"{plan['module_path']}: no changes, nothing to apply.")
     return found
-
-
-def _queue(
-    here: Here, kind: str, modules: list[str] | None, group: str | None, options: dict[str, Any], key: str | None
-) -> list[Row]:
-    return _enqueue(here, kind, _found(here, modules, group), options, key)
 
 
 def plan_folder(here: Here, folder: Path, module: str | None, options: dict[str, Any], key: str | None) -> Row:
@@ -221,15 +216,6 @@ def _module_of(folder: Path) -> str:
             f'Name it with --module, or keep a {MODULE_FILE} there that contains: path = "group/name"',
         )
     return str(read_document(file.read_text(encoding="utf-8"), str(file))["path"])
-
-
-def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row]:
-    found = [here.org.module(each) for each in modules or ()]
-    found += here.org.modules(group) if group is not None else []
-    if not found:
-        problem = f'There is no module at or below "{group}".' if group else "Which module?"
-        raise Usage(problem, "Name modules, or a group with --group. `runyard modules list` shows them.")
-    return list({row["id"]: row for row in found}.values())
 
 
 def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any], key: str | None) -> list[Row]:
@@ -271,23 +257,3 @@ def _need_terminal(what: str) -> None:
             f"run {what} asks before it changes anything, and there is no terminal to ask on.",
             "Add --review to have its plan confirmed by a person, or --auto-approve.",
         )
-
-
-def _options(
-    here: Here,
-    targets: list[str] | None,
-    replace: list[str] | None,
-    refresh_only: bool,
-    runner: str | None,
-    reason: str | None,
-    variables: list[str] | None = None,
-) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "variables": given_inputs(variables or []),
-        "targets": targets,
-        "replace": replace,
-        "refresh_only": refresh_only or None,
-        "pinned_worker_id": here.org.runner(runner)["id"] if runner else None,
-        "reason": reason,
-    }
-    return {name: value for name, value in given.items() if value}

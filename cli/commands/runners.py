@@ -1,5 +1,6 @@
 """`runyard runners`: register, list and look after them."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -11,24 +12,43 @@ from wire.tokens import make_token
 
 app = new_app("Register, list and look after the runners of an organisation.")
 
-Labels = Annotated[list[str] | None, Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')]
-Capacity = Annotated[int | None, Option("--capacity", help="Jobs at a time, 1 to 256.")]
-Types = Annotated[
-    list[str] | None, Option("--accept", help="A type of job that it takes, such as PLAN; may be repeated.")
-]
-Account = Annotated[
-    str | None, Option("--service-account", help="Name, client id or id of the account it signs in with.")
-]
-AllModules = Annotated[bool | None, Option("--all-modules/--no-all-modules", help="Whether it serves every module.")]
-Several = Annotated[
-    bool | None, Option("--several-instances/--one-instance", help="Whether many processes may be one runner.")
-]
 COLUMNS = ("name", "type", "status", "version", "capacity", "labels", "id")
 SHOWN = (
     "name", "type", "status", "status_reason", "version", "capacity", "labels", "accepted_job_types", "is_assigned_to_all_modules",
     "assignments", "service_account_id", "is_draining", "drain_reason", "is_disabled", "allow_multiple_instances", "id",
 )  # fmt: skip
 CLOUD = "cloud-hosted"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a runner that people choose, and may choose again."""
+
+    label: Annotated[list[str] | None, Option("--label", help='Such as "gpu" or "region=eu"; may be repeated.')] = None
+    capacity: Annotated[int | None, Option("--capacity", help="Jobs at a time, 1 to 256.")] = None
+    accept: Annotated[
+        list[str] | None, Option("--accept", help="A type of job that it takes, such as PLAN; may be repeated.")
+    ] = None
+    service_account: Annotated[
+        str | None, Option("--service-account", help="Name, client id or id of the account it signs in with.")
+    ] = None
+    all_modules: Annotated[
+        bool | None, Option("--all-modules/--no-all-modules", help="Whether it serves every module.")
+    ] = None
+    several_instances: Annotated[
+        bool | None, Option("--several-instances/--one-instance", help="Whether many processes may be one runner.")
+    ] = None
+
+    def options(self, here: Here) -> dict[str, Any]:
+        """Those that are given, as the database names them."""
+        return given(
+            labels=self.label or None,
+            capacity=self.capacity,
+            accepted_job_types=self.accept or None,
+            service_account_id=here.org.account(self.service_account)["id"] if self.service_account else None,
+            is_assigned_to_all_modules=self.all_modules,
+            allow_multiple_instances=self.several_instances,
+        )
 
 
 @command(app, "list", page="Runners")
@@ -86,24 +106,16 @@ def history(
 def register(
     here: Here,
     name: Annotated[str, Argument(help="A name that no other runner of the organisation has.")],
+    settings: Settings,
     assign: Annotated[
         list[str] | None, Option("--assign", help="A group or module that it serves; may be repeated.")
     ] = None,
-    label: Labels = None,
-    capacity: Capacity = None,
-    accept: Types = None,
-    service_account: Account = None,
-    all_modules: AllModules = None,
-    several_instances: Several = None,
     token: Annotated[
         bool, Option("--token/--no-token", help="--no-token: it signs in with its service account only.")
     ] = True,
 ) -> None:
     """Register a self-hosted runner; its id and token are printed, the token this once."""
-    options = _options(None, label, capacity, accept, all_modules, several_instances)
-    options |= {"assignments": assign} if assign else {}
-    if service_account:
-        options["service_account_id"] = here.org.account(service_account)["id"]
+    options = settings.options(here) | ({"assignments": assign} if assign else {})
     secret = make_token() if token else None
     made: Row = here.api.call(
         "register_worker",
@@ -120,24 +132,16 @@ def register(
 def update(
     here: Here,
     name: RunnerName,
+    settings: Settings,
     new_name: Annotated[str | None, Option("--name", help="Another name.")] = None,
-    label: Labels = None,
     no_labels: Annotated[bool, Option("--no-labels", help="Remove all labels.")] = False,
-    capacity: Capacity = None,
-    accept: Types = None,
     accept_all: Annotated[bool, Option("--accept-all", help="Take every type of job.")] = False,
-    service_account: Account = None,
     no_service_account: Annotated[bool, Option("--no-service-account", help="Sign in with its token again.")] = False,
-    all_modules: AllModules = None,
-    several_instances: Several = None,
 ) -> None:
     """Change a runner's settings; only named settings change, and a list replaces the present one."""
-    options = _options(new_name, label, capacity, accept, all_modules, several_instances)
-    options |= {"labels": []} if no_labels else {}
+    options = given(name=new_name) | settings.options(here) | ({"labels": []} if no_labels else {})
     options |= {"accepted_job_types": None} if accept_all else {}
-    options |= {"service_account_id": None} if no_service_account else {}
-    if service_account:
-        options["service_account_id"] = here.org.account(service_account)["id"]
+    options |= {"service_account_id": None} if no_service_account and not settings.service_account else {}
     _act(here, "update_worker", name, options=options)
 
 
@@ -224,21 +228,3 @@ def _act(here: Here, function: str, name: str, **arguments: Any) -> None:
     here.api.call(function, worker=row["id"], **arguments)
     (after,) = here.api.rows("workers", id=f"eq.{row['id']}")
     here.printer.result(after, wording.sentence)
-
-
-def _options(
-    name: str | None,
-    labels: list[str] | None,
-    capacity: int | None,
-    types: list[str] | None,
-    all_modules: bool | None,
-    several: bool | None,
-) -> dict[str, Any]:
-    return given(
-        name=name,
-        labels=labels or None,
-        capacity=capacity,
-        accepted_job_types=types or None,
-        is_assigned_to_all_modules=all_modules,
-        allow_multiple_instances=several,
-    )

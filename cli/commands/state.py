@@ -9,8 +9,8 @@ import typer
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, ModuleName, OnlyRunner, Yes, command, new_app
-from cli.errors import Missing, NotFound, Usage
+from cli.command import Here, ModuleName, OnlyRunner, Yes, command, new_app, read_text
+from cli.errors import NotFound, Usage
 from cli.jobs.follow import ENDS, call_keyed
 from cli.jobs.waiting import follow
 from cli.modules.states import Words, brought_words, change_words, changed_words, evidence, resources_of
@@ -52,7 +52,7 @@ def push(
 ) -> None:
     """Store a state file as the newest version of a module's state; it changes no infrastructure."""
     row = here.org.module(module)
-    text = _text_of(file)
+    text = sys.stdin.read() if str(file) == "-" else read_text(file)
     here.confirm(f"Make {file} the newest state of {row['path']}?", yes)
     here.do("push_state", "Stored as serial {serial}.", module=row["id"], body=text)
 
@@ -221,13 +221,6 @@ def _newest(here: Here, row: Row, serial: int | None) -> dict[str, Any]:
         "state_version", module=row["id"], serial=newest if serial is None else serial
     )
     return version
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Missing(f"{file} cannot be read: {error}") from error
 
 
 def _need_typed(path: str) -> None:

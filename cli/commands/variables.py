@@ -8,11 +8,11 @@ import typer
 from typer import Argument, Option
 
 from cli.client.organization import Row
-from cli.command import Here, Place, Yes, command, new_app
-from cli.errors import CommandError, NotFound, Usage
+from cli.command import Here, Place, Yes, command, new_app, read_text
+from cli.errors import CommandError, Usage, first
 from cli.output import say
 from cli.variables import sealing
-from cli.variables.files import FIELDS, given_inputs, given_pairs, read_text, read_variables
+from cli.variables.files import FIELDS, given_inputs, given_pairs, read_variables
 
 app = new_app("Inputs, environment and files of jobs, at a module, a group or the organisation.")
 Enforced = Annotated[bool, Option("--enforced", help="Wins over paths below and over the run's own. Admins.")]
@@ -205,9 +205,7 @@ def _describe_users(found: dict[str, Any]) -> str:
 
 def _find(here: Here, path: str, kind: str, name: str) -> Row:
     found = [row for row in _current(here, path) if (row["kind"], row["name"]) == (kind, name)]
-    if not found:
-        raise NotFound(f'There is no {kind} "{name}" at "{path}".', "`runyard variables list` shows all of them.")
-    return found[0]
+    return first(found, f'There is no {kind} "{name}" at "{path}".', "`runyard variables list` shows all of them.")
 
 
 def _last_use(row: Row) -> str:

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -93,11 +93,7 @@ def build_fingerprint(settings: DashboardSettings) -> str:
 
 def source_fingerprint() -> str:
     """Changes when a source of the page, or how it is built, changes."""
-    digest = hashlib.sha256(f"{sys.version} {BUILD} {REPRODUCIBLE}".encode())
-    for file in _source_files():
-        digest.update(str(file.relative_to(sources_folder())).encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return _digest(f"{sys.version} {BUILD} {REPRODUCIBLE}".encode(), SOURCES)
 
 
 def _workplace(settings: DashboardSettings) -> Path:
@@ -192,17 +188,21 @@ def _built(settings: DashboardSettings) -> Path:
     return settings.home / "web" / "build" / "client"
 
 
-def _source_files() -> Iterator[Path]:
-    for name in SOURCES:
-        path = sources_folder() / name
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (file for file in files if file.is_file() and "__pycache__" not in file.parts)
+def _digest(begin: bytes, names: Iterable[str]) -> str:
+    """Changes when a file of these, or in these folders, changes."""
+    digest, sources = hashlib.sha256(begin), sources_folder()
+    for path in (sources / name for name in names):
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(sources)).encode())
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def build_documentation(settings: DashboardSettings) -> Path:
     """Return the folder of the built site; a site that cannot be built must not keep the page from starting."""
     folder, sources = settings.home / "documentation", sources_folder()
-    stamp, fingerprint = folder / "stamp", _fingerprint(sources)
+    stamp, fingerprint = folder / "stamp", _digest(b"", (CONFIG, "docs"))
     if not stamp.exists() or stamp.read_text() != fingerprint:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(sources / "docs", folder / "docs")
@@ -214,12 +214,3 @@ def build_documentation(settings: DashboardSettings) -> Path:
         else:
             print(f"the documentation could not be built: {done.stderr[-500:]}", flush=True)
     return folder / "site"
-
-
-def _fingerprint(sources: Path) -> str:
-    digest = hashlib.sha256((sources / CONFIG).read_bytes())
-    for file in sorted((sources / "docs").rglob("*")):
-        if file.is_file():
-            digest.update(str(file.relative_to(sources)).encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()

@@ -59,7 +59,7 @@ class Follower:
         while True:
             row, has_changed = patiently(self._poll, self.sleep, self.clock)
             if row["status"] in ENDS:
-                self._tell_end(row)
+                say(f"job {row['number']}: {describe(row)}")
                 return row
             pause = SOON if has_changed else min(pause * SLOWER, LATE)
             self.sleep(pause)
@@ -97,9 +97,6 @@ class Follower:
             self._asked_at = self.clock()
             self._because = f". {self.api.call('explain_queue', job=self.job).get('summary') or ''}"
         return self._because
-
-    def _tell_end(self, row: Row) -> None:
-        say(f"job {row['number']}: {describe(row)}")
 
 
 def patiently(

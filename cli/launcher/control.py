@@ -35,7 +35,7 @@ def start(with_dashboard: bool, demo: bool) -> None:
     settings = Settings()
     secrets = load_secrets(settings.secrets_file)
     journal = Journal(settings.log_folder)
-    asyncio.run(_supervise(settings, secrets, journal, Wanted(with_dashboard, demo)))
+    asyncio.run(Supervisor(settings, secrets, journal, Wanted(with_dashboard, demo)).run())
 
 
 def stop() -> bool:
@@ -134,10 +134,6 @@ def reset() -> None:
     stop()
     find_cluster(settings, secrets).remove()
     shutil.rmtree(settings.home, ignore_errors=True)
-
-
-async def _supervise(settings: Settings, secrets: Secrets, journal: Journal, wanted: Wanted) -> None:
-    await Supervisor(settings, secrets, journal, wanted).run()
 
 
 def _load() -> tuple[Settings, Secrets]:

@@ -197,7 +197,7 @@ class Supervisor:
             if now != seen:
                 seen = now
                 self.journal.note("functions", "changed; starting again")
-                await self._runner("functions").restart()
+                await next(runner for runner in self.runners if runner.part.name == "functions").restart()
 
         return check
 
@@ -234,9 +234,6 @@ class Supervisor:
             await runner.stop()
         if self.runners:
             self.journal.say(f"Stopped. Everything is kept; `{command('up')}` continues from here.")
-
-    def _runner(self, name: str) -> PartRunner:
-        return next(runner for runner in self.runners if runner.part.name == name)
 
     def _greet(self, demo: Demo | None) -> None:
         self.journal.say()

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli.errors import CommandError, Missing, Usage
+from cli.command import read_text
+from cli.errors import CommandError, Usage
 from cli.output import say
 from cli.variables.tfvars import read_tfvars
 
@@ -28,14 +29,6 @@ def read_variables(file: Path) -> list[Variable]:
     if isinstance(document, dict):
         return [{"kind": "input", "name": name, "value": value} for name, value in document.items()]
     raise CommandError(f"{file} has no variables.", "It should be an object of names and values.")
-
-
-def read_text(file: Path) -> str:
-    """A file as text."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Missing(f"{file} cannot be read: {error}") from error
 
 
 def given_inputs(texts: list[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.client.organization import Organization, Row
-from cli.errors import CommandError, Missing, NotFound
+from cli.errors import CommandError, Missing, first
 
 Place = tuple[str, str, str, bool]
 LABEL = "sealing-key"
@@ -32,9 +32,7 @@ def write_new_key(file: Path) -> str:
 def current_key(org: Organization) -> Row:
     """The key that secrets are sealed to now."""
     found = org.api.rows("sealing_keys", org_id=f"eq.{org.id}", retired_at="is.null")
-    if not found:
-        raise NotFound(f"{org.slug} has no sealing key.", "An admin makes one: runyard variables create-key FILE.")
-    return found[0]
+    return first(found, f"{org.slug} has no sealing key.", "An admin makes one: runyard variables create-key FILE.")
 
 
 def seal(key: Row, place: Place, value: Any) -> dict[str, Any]:

@@ -14,8 +14,6 @@ from app.project.models import Filter, Page, Query
 
 
 class PaletteState(AppState, rx.State):
-    """The typed text, and the lines that match it."""
-
     is_open: bool = False
     text: str = ""
     groups: list[Group] = []
@@ -24,7 +22,6 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def show(self) -> None:
-        """Open it, with the actions."""
         self.is_open, self._opened_by = True, self.router.session.session_id
         await self._find("")
 

@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.releases.files import RunnerFile
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.session import SessionState
+from app.ui.badges import pill
 from app.ui.controls import copy_icon, icon_button, small_button
 from app.ui.elements import ago
 
@@ -72,7 +73,7 @@ def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
         rx.el.div(
             rx.el.b(chosen["version"], class_name="num ry-note-version"),
             rx.cond(chosen["is_latest"], rx.badge("latest", radius="full")),
-            rx.cond(chosen["is_breaking"], rx.badge("breaking", color_scheme="orange", radius="full")),
+            rx.cond(chosen["is_breaking"], pill("breaking", color="orange")),
             rx.cond(chosen["channel"] != "stable", rx.badge(chosen["channel"], color_scheme="gray")),
             ago(chosen["published_at"], class_name="mut"),
             class_name="ry-row",

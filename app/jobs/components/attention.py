@@ -9,7 +9,7 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
 from app.ui.controls import act_button, icon, number_link, plain_button, small_button
-from app.ui.dialog import dialog_acts
+from app.ui.dialog import dialog, dialog_acts
 from app.ui.elements import DOWNLOAD, zoned_time
 from app.ui.panel import notice
 
@@ -264,16 +264,12 @@ def slimmed() -> rx.Component:
 
 
 def _late_dialog() -> rx.Component:
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title("Late report", size="4"),
-            rx.dialog.description(
-                "The runner's report, sent after the job was taken from it. It changed nothing.", size="2"
-            ),
-            rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
-            dialog_acts(rx.dialog.close(plain_button("Close"))),
-            max_width="640px",
-        ),
-        open=JobActionState.is_late_open,
+    return dialog(
+        "Late report",
+        "The runner's report, sent after the job was taken from it. It changed nothing.",
+        rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
+        dialog_acts(rx.dialog.close(plain_button("Close"))),
+        is_open=JobActionState.is_late_open,
         on_open_change=JobActionState.show_late,
+        width="640px",
     )

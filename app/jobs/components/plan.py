@@ -4,9 +4,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.jobs.view.plan import Attribute, Plan, Resource
-from app.ui.controls import icon
-from app.ui.elements import DOWNLOAD
+from app.jobs.components.review import planned_from
+from app.jobs.state.job import JobState
+from app.jobs.view.plan import Attribute, Resource
+from app.ui.controls import download_icon, icon, icon_button
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
 
@@ -18,31 +19,35 @@ PARTS = (
 )
 
 
-def _bar(plan: rx.Var[Plan]) -> rx.Component:
+def _number(name: str) -> Any:
+    return getattr(JobState.plan, f"{name}s")
+
+
+def _bar() -> rx.Component:
     parts = [
         rx.cond(
-            getattr(plan, f"{name}s") > 0,
-            rx.el.i(style={"flex": getattr(plan, f"{name}s").to_string(), "background": f"var(--{colour}-9)"}),
+            _number(name) > 0,
+            rx.el.i(style={"flex": _number(name).to_string(), "background": f"var(--{colour}-9)"}),
         )
         for name, _, _, colour in PARTS
     ]
     return rx.el.div(*parts, class_name="ry-plan", aria_hidden="true")
 
 
-def _counts(plan: rx.Var[Plan], kind: rx.Var[str], on_kind: Any) -> rx.Component:
+def _counts() -> rx.Component:
     """The number of resources of each kind; a press shows only that kind, a second press all again."""
     counts = [
         rx.cond(
-            getattr(plan, f"{name}s") > 0,
+            _number(name) > 0,
             rx.el.button(
                 symbol,
-                getattr(plan, f"{name}s"),
+                _number(name),
                 f" {name}",
-                on_click=on_kind(name),
+                on_click=JobState.choose_kind(name),
                 class_name=f"rt-reset ry-kind {style}",
                 type="button",
-                title=rx.cond(kind == name, "Show all resources", f"Show only what it will {name}"),
-                custom_attrs={"aria-pressed": kind == name, "data-testid": f"kind-{name}"},
+                title=rx.cond(JobState.kind == name, "Show all resources", f"Show only what it will {name}"),
+                custom_attrs={"aria-pressed": JobState.kind == name, "data-testid": f"kind-{name}"},
             ),
         )
         for name, symbol, style, _ in PARTS
@@ -92,26 +97,21 @@ def _address_part(part: rx.Var[str], place: rx.Var[int]) -> rx.Component:
     return rx.fragment(rx.cond(place > 0, rx.fragment(rx.el.wbr(), ".")), part)
 
 
-def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
+def _resource(resource: rx.Var[Resource]) -> rx.Component:
     """One resource; it unfolds to its attributes, and leads to its lines in the log."""
     fold = rx.el.button(
         icon("chevron-right", "s", class_name="ry-fold"),
         rx.el.span(resource.symbol, class_name="ry-sym " + resource.style.to(str), aria_hidden="true"),
         rx.el.span(resource.word.to(str).capitalize(), class_name="wd " + resource.style.to(str)),
         rx.el.span(rx.foreach(resource.address.to(str).split("."), _address_part), class_name="ad"),
-        on_click=on_open(resource.address),
+        on_click=JobState.open_resource(resource.address),
         class_name="rt-reset ry-rr-open",
         aria_expanded=resource.is_open,
         type="button",
     )
-    jump = rx.el.button(
-        icon("scroll-text", "s"),
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        title="Show in the log",
-        type="button",
-        custom_attrs={"data-accent-color": "gray", "data-log-find": resource.address, "data-local": ""},
-        aria_label="Show " + resource.address.to(str) + " in the log",
-    )
+    leads = {"data-log-find": resource.address, "data-local": ""}
+    label = "Show " + resource.address.to(str) + " in the log"
+    jump = icon_button("scroll-text", label, title="Show in the log", type="button", custom_attrs=leads)
     return rx.el.div(
         rx.el.div(fold, _mark(resource), jump, class_name="hd"),
         rx.cond(resource.is_open, _changes(resource)),
@@ -121,7 +121,8 @@ def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
     )
 
 
-def _words(plan: rx.Var[Plan]) -> rx.Component:
+def _words() -> rx.Component:
+    plan = JobState.plan
     total = rx.cond(plan.total == 1, "1 resource", plan.total.to_string() + " resources")
     return rx.el.span(total, rx.cond(plan.is_applied, ", " + plan.done.to_string() + " done", ""), class_name="mut num")
 
@@ -130,45 +131,29 @@ def _output(output: rx.Var[str]) -> rx.Component:
     return rx.el.li(rx.el.span("○", class_name="ry-sym mut", aria_hidden="true"), rx.el.span(output))
 
 
-def plan_panel(
-    plan: rx.Var[Plan],
-    more: rx.Var[int],
-    is_all: rx.Var[bool],
-    on_more: Any,
-    on_open: Any,
-    about: rx.Component,
-    is_comparison: rx.Var[bool],
-    filtered: tuple[rx.Var[str], Any],
-    href: rx.Var[str],
-) -> rx.Component:
-    """The plan, its first resources, and the rest on demand; `about` names what it was made from, `filtered` the kind shown."""
+def plan_panel() -> rx.Component:
+    """The plan, its first resources, the rest on demand, and what it was made from; nothing where there is no plan."""
     same = rx.cond(
-        is_comparison,
+        JobState.view["is_refresh_only"].to(bool),
         "No drift. Infrastructure matches the state.",
         "No changes. Infrastructure matches the configuration.",
     )
-    nothing = rx.el.div(same, class_name="ry-pb mut")
+    plan, nothing = JobState.plan, rx.el.div(same, class_name="ry-pb mut")
     has_changes = plan.total > 0
     body = rx.fragment(
-        rx.el.div(_bar(plan), _counts(plan, *filtered), class_name="ry-pb ry-plan-head"),
-        rx.foreach(plan.resources, lambda resource: _resource(resource, on_open)),
+        rx.el.div(_bar(), _counts(), class_name="ry-pb ry-plan-head"), rx.foreach(plan.resources, _resource)
     )
-    download = rx.el.a(
-        icon("download"),
-        href=href,
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "plan-file", **DOWNLOAD},
-        aria_label="Download the plan",
-        title="Download the plan as JSON",
-    )
-    words = rx.fragment(_words(plan), rx.el.span(class_name="grow"), download)
+    label, href = "Download the plan", "/api/jobs/" + JobState.view["id"].to_string() + "/plan.json"
+    download = download_icon(href, label, f"{label} as JSON", **{"data-testid": "plan-file"})
+    words = rx.fragment(_words(), rx.el.span(class_name="grow"), download)
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
-    return titled_panel(
+    panel = titled_panel(
         "Plan",
         rx.cond(has_changes, words),
         rx.cond(has_changes, body, nothing),
         rx.cond(plan.outputs.length() > 0, outputs),
-        more_foot(more, is_all, on_more),
-        about,
+        more_foot(JobState.more_resources, JobState.is_all_resources, JobState.show_resources),
+        planned_from(),
         custom_attrs={"data-testid": "plan"},
     )
+    return rx.cond(plan.is_known, panel)

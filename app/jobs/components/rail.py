@@ -9,9 +9,9 @@ from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView, OutputView
 from app.jobs.view.events import JOB_EVENTS
-from app.jobs.view.given import GivenView
+from app.jobs.view.facts import GivenView
 from app.jobs.view.reviews import ApprovalView
-from app.ui.controls import copy_icon, icon, plain_button
+from app.ui.controls import copy_icon, icon, link_button, plain_button
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, clock_time, date, doc_link
 from app.ui.panel import titled_panel
 from app.ui.table import more_foot
@@ -186,13 +186,9 @@ def given_variables() -> rx.Component:
 def record() -> rx.Component:
     """Whether the record is signed and its chain complete, and the file to verify; nothing for a run without one."""
     found = JobState.record
-    download = rx.el.a(
-        icon("download"),
-        "Download",
-        href="/api/jobs/" + JobState.view["id"].to_string() + "/record.dsse.json",
-        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-Button",
-        custom_attrs={"data-accent-color": "gray", "data-testid": "signed-record", **DOWNLOAD},
-    )
+    href = "/api/jobs/" + JobState.view["id"].to_string() + "/record.dsse.json"
+    look: dict[str, Any] = {"size": "1", "attrs": {"data-testid": "signed-record", **DOWNLOAD}}
+    download = link_button(icon("download"), "Download", href=href, look="rt-Button rt-variant-ghost", **look)
     mark = rx.match(
         found["tone"],
         ("signed", icon("shield-check", class_name="t-grn")),

@@ -4,8 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.elements import OwnElement
 
-class LogElement(rx.Component):
+
+class LogElement(OwnElement):
     """`<ry-log job attempt day seq plan …>`: fetches both logs itself; `seq` only makes it look again."""
 
     tag = "RyLog"
@@ -21,20 +23,13 @@ class LogElement(rx.Component):
     phase: rx.Var[str]
     link: rx.Var[str]
 
-    def add_custom_code(self) -> list[str]:
-        """Name the element; a hyphen would break Reflex's identifiers."""
-        return ['const RyLog = "ry-log"']
 
-
-class TimelineElement(rx.Component):
+class TimelineElement(OwnElement):
     """`<ry-timeline data=…>`: states and steps on one axis; the browser lets open bars grow."""
 
     tag = "RyTimeline"
     data: rx.Var[str]
     short: rx.Var[str]
-
-    def add_custom_code(self) -> list[str]:
-        return ['const RyTimeline = "ry-timeline"']
 
 
 def scripts() -> rx.Component:

@@ -82,7 +82,6 @@ async def index(runtime: Runtime, session: BrowserSession, request: Request) -> 
 
 
 async def lines(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return the lines of some chunks that lie together."""
     first, last = number(request, "from"), number(request, "to")
     if not 1 <= first <= last or last - first >= MAX_CHUNKS:
         raise BadQuery

@@ -124,7 +124,6 @@ def named(index: int) -> str:
 
 
 def from_rgb(red: int, green: int, blue: int) -> str:
-    """Return the letter of the colour nearest to a true colour."""
     low, high = min(red, green, blue), max(red, green, blue)
     if high - low < _SPREAD_OF_GREY:
         return _grey(high)

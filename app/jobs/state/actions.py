@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.session import AppState, takes
 from app.jobs.state.job import JobState
 from app.jobs.view.events import CANCEL_REASON
-from app.jobs.view.filters import JobFilter
+from app.jobs.view.rows import JobFilter
 
 CANCEL_SAID = {
     "AFTER_STEP": ("Stopping after this step", "What this step changes stays changed."),
@@ -61,7 +61,6 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def attach_tested(self, form: dict[str, Any]) -> list[Any]:
-        """Attach the rules that this job has tested."""
         page = await self._job()
         given = {key: str(form.get(key) or "").strip() for key in ("name", "level")}
         args = {"p_path": page.policy_test.path, "p_spec": {**given, "test": int(page.view["id"])}}

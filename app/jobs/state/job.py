@@ -9,15 +9,13 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.jobs.state.log import LogPart
-from app.jobs.state.plan import PlanPart
+from app.jobs.state.plan import LogPart, PlanPart
 from app.jobs.view import checks as policy_checks
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import policy_test as policy_tests
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
-from app.jobs.view.given import GivenView, build_given
-from app.jobs.view.record import NO_RECORD, RecordView, build_record
+from app.jobs.view.facts import NO_RECORD, GivenView, RecordView, build_given, build_record
 from app.jobs.view.stages import Stage
 from app.jobs.view.stages import build as build_stages
 from app.live.page import RIGHTS, LivePage

@@ -7,8 +7,7 @@ import reflex as rx
 
 from app.frame.layout import say_in_address
 from app.frame.session import SEGMENT
-from app.jobs.view.filters import JobFilter, count
-from app.jobs.view.rows import JobRow, build_row
+from app.jobs.view.rows import JobFilter, JobRow, build_row, count
 from app.jobs.view.words import ACTIVE
 from app.live.page import LivePage, chooses
 from app.live.patches import shown
@@ -77,7 +76,6 @@ class JobsState(LivePage, rx.State):
         await self._ask(self._query())
 
     async def _name_runner(self) -> None:
-        """Look up the name of the runner whose jobs these are."""
         if self.runner == "any":
             self._assign("runner_name", "")
             return

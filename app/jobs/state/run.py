@@ -39,7 +39,18 @@ class ModuleChoice(TypedDict):
     is_auto: bool
 
 
-class RunState(AppState, rx.State):
+class RunnerChoices(AppState, mixin=True):
+    """A form that offers the organisation's runners."""
+
+    runners: list[RunnerChoice] = []
+
+    async def _read_runners(self) -> None:
+        self.runners = [
+            read(RunnerChoice, row) for row in await self._org_rows("workers", columns="id,name", order="name")
+        ]
+
+
+class RunState(RunnerChoices, rx.State):
     is_open: bool = False
     is_busy: bool = False
     has_choice: bool = False
@@ -54,7 +65,6 @@ class RunState(AppState, rx.State):
     effect: str = EFFECTS["PLAN"]
     typed: str = ""
     resources: int = 0
-    runners: list[RunnerChoice] = []
     pin: str = "any"
     priority: str = "100"
     is_refresh_only: bool = False
@@ -100,11 +110,6 @@ class RunState(AppState, rx.State):
         if self.type == "DESTROY" and self.module_id:
             answer = await self._rpc("state_resources", {"p_module": self.module_id})
             self.resources = int(answer.get("total") or 0)
-
-    async def _read_runners(self) -> None:
-        filters = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        rows = await self._select_all("workers", Query(columns="id,name", filters=filters, order="name"))
-        self.runners = [{"id": str(row["id"]), "name": str(row["name"])} for row in rows]
 
     @rx.event
     async def ask(self, job_type: str, module_id: str) -> rx.event.EventSpec | None:
@@ -189,7 +194,6 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def bring_state(self, module_id: str) -> Any:
-        """Copy the state from the backend that the module's code names, and plan at once."""
         return await self._queue("PLAN", module_id, {"bring_state": True})
 
     async def _queue(self, job_type: str, module_id: str, options: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS, actor_words
-from app.jobs.view.git import GitFacts, git_facts
+from app.jobs.view.facts import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.view import TYPE_WORDS, Row, as_sentence, count, read
 
@@ -150,8 +150,7 @@ def _others(job: Row, numbers: Mapping[str, int]) -> dict[str, int]:
 
 
 def _option(job: Row, name: str) -> Any:
-    options = (job.get("payload") or {}).get("options")
-    return options.get(name) if isinstance(options, Mapping) else None
+    return ((job.get("payload") or {}).get("options") or {}).get(name)
 
 
 def title(job: Row) -> str:
@@ -243,7 +242,7 @@ def lost_at(events: Iterable[Row]) -> str:
     at = ""
     for event in events:
         if event.get("event") == "attention":
-            at = str(_detail(event).get("since") or event.get("at") or "")
+            at = str((event.get("detail") or {}).get("since") or event.get("at") or "")
         elif event.get("event") in ("resumed", "claimed"):
             at = ""
     return at
@@ -260,7 +259,6 @@ def priority(value: int) -> str:
 
 
 def engine(job: Row, engines: Row) -> str:
-    """Name the engine and, where it is known, its version."""
     module, result = _module(job), job.get("result") or {}
     key = str(module.get("engine"))
     name = words.ENGINE_WORDS.get(key, "")
@@ -282,9 +280,8 @@ def source(job: Row) -> str:
     return str(where.get("path") or "")
 
 
-def _module(job: Row) -> Row:
-    module = (job.get("payload") or {}).get("module")
-    return module if isinstance(module, Mapping) else {}
+def _module(job: Row) -> dict[str, Any]:
+    return (job.get("payload") or {}).get("module") or {}
 
 
 EMPTY_VIEW: JobView = build_view({"id": 0, "type": "", "status": ""}, {}, ())
@@ -308,7 +305,7 @@ def build_events(events: Iterable[Row], *jobs: Row) -> list[EventView]:
 def _event(event: Row, job: str) -> EventView:
     name, who = str(event.get("event") or ""), actor_words(event.get("actor_label"))
     icon, said = JOB_EVENTS.get(name, ("dot", name.replace("_", " ").capitalize()))
-    if name == "cancel_requested" and _detail(event).get("kind") == "KILL":
+    if name == "cancel_requested" and (event.get("detail") or {}).get("kind") == "KILL":
         icon, said = "octagon-x", "Kill requested"
     reason = str(event.get("reason") or "").rstrip(".")
     if name == "cancelled" and reason in CANCEL_REASON.values():
@@ -339,11 +336,6 @@ def _with_reason(name: str, said: str, reason: str) -> str:
     return f"{said}: {reason}"
 
 
-def _detail(event: Row) -> Row:
-    detail = event.get("detail")
-    return detail if isinstance(detail, Mapping) else {}
-
-
 def log_note(job: Row) -> str:
     """Explain an unusual end of the log; empty when it ends as logs do."""
     if job.get("status") != "NEEDS_ATTENTION" or _code(job) != "OUT_OF_CONTACT":
@@ -353,13 +345,11 @@ def log_note(job: Row) -> str:
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> list[dict[str, Any]]:
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
-    found = []
-    for step, bar in zip(timeline.steps_of(job), bars, strict=False):
-        name = str(step.get("name") or "")
-        found.append(
-            {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
-        )
-    return found
+    names = (str(step.get("name") or "") for step in job.get("steps") or [])
+    return [
+        {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
+        for name, bar in zip(names, bars, strict=False)
+    ]
 
 
 def is_silent(last_seen_at: str, now: float) -> bool:
@@ -369,11 +359,8 @@ def is_silent(last_seen_at: str, now: float) -> bool:
 
 
 def build_outputs(job: Row) -> list[OutputView]:
-    """List a job's outputs; secret ones have no value here."""
     outputs = (job.get("result") or {}).get("outputs")
-    if not isinstance(outputs, Mapping):
-        return []
-    return read_outputs(outputs)
+    return read_outputs(outputs) if isinstance(outputs, Mapping) else []
 
 
 def read_outputs(outputs: Mapping[str, Any]) -> list[OutputView]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from app.jobs.view.words import is_done
 from app.ui.view import Row, count, read
 
 ACTIONS = {
@@ -14,8 +13,6 @@ ACTIONS = {
     "read": ("?", "mut", "read"),
 }
 _UNKNOWN = ("·", "mut", "leave")
-_RUNNING = ("running", "started", "in_progress", "applying")
-_FAILED = ("failed", "errored", "error")
 MAX_RESOURCES = 2_000
 
 
@@ -71,11 +68,10 @@ class Plan:
 def build(job: Row, opened: Mapping[str, Row] | None = None) -> Plan:
     """Read a job's plan summary; an unknown plan when the job has none. `opened` has the changes of what is unfolded."""
     summary = job.get("plan_summary")
-    if not isinstance(summary, Mapping):
+    if summary is None:
         return Plan()
     is_applied = job.get("type") in ("APPLY", "DESTROY")
-    rows = [row for row in summary.get("resources") or [] if isinstance(row, Mapping)]
-    built = (_resource(row, is_applied, job) for row in rows[:MAX_RESOURCES])
+    built = (_resource(row, is_applied, job) for row in (summary.get("resources") or [])[:MAX_RESOURCES])
     resources = tuple(_unfolded(resource, (opened or {}).get(resource.address)) for resource in built)
     counts = {f"{name}s": int(summary.get(name) or 0) for name in ("create", "update", "replace", "delete")}
     return Plan(
@@ -84,7 +80,7 @@ def build(job: Row, opened: Mapping[str, Row] | None = None) -> Plan:
         total=sum(counts.values()),
         is_known=True,
         is_applied=is_applied,
-        outputs=tuple(_output(row) for row in summary.get("outputs") or [] if isinstance(row, Mapping)),
+        outputs=tuple(_output(row) for row in summary.get("outputs") or []),
         resources=resources,
     )
 
@@ -103,8 +99,8 @@ def _resource(row: Row, is_applied: bool, job: Row) -> Resource:
 def _unfolded(resource: Resource, changes: Row | None) -> Resource:
     if changes is None:
         return resource
-    rows = [row for row in changes.get("attributes") or [] if isinstance(row, Mapping)]
-    return replace(resource, is_open=True, attributes=tuple(_attribute(row) for row in rows), note=_note(changes))
+    attributes = tuple(map(_attribute, changes.get("attributes") or []))
+    return replace(resource, is_open=True, attributes=attributes, note=_note(changes))
 
 
 def _note(changes: Row) -> str:
@@ -151,15 +147,12 @@ def sentence(plan: Plan) -> str:
 
 
 def _state(row: Row, job: Row) -> str:
-    status = str(row.get("status") or "").lower()
     # An apply that succeeded has done everything, also where the engine did not report each resource.
-    if is_done(row) or job.get("status") == "SUCCEEDED":
+    if "SUCCEEDED" in (row.get("status"), job.get("status")):
         return "DONE"
-    if status in _FAILED:
-        return "FAILED"
-    if status in _RUNNING:
+    if row.get("status") == "RUNNING":
         return "RUNNING" if job.get("status") == "PROCESSING" else "STOPPED"
-    return "PENDING"
+    return "FAILED" if row.get("status") == "FAILED" else "PENDING"
 
 
 def _output(row: Row) -> str:

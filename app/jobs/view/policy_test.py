@@ -23,8 +23,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, and what it found."""
-
     name: str
     is_warning: bool
     words: str
@@ -34,8 +32,6 @@ class Rule:
 
 @dataclass(frozen=True)
 class PolicyTest:
-    """A back-test as far as it is."""
-
     name: str = ""
     path: str = ""
     about: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.ui.view import Row, read
+from app.ui.view import Row, as_sentence, read
 
 
 @dataclass(frozen=True)
@@ -70,25 +70,14 @@ def _runner(row: Row) -> Runner:
         row,
         id=row.get("worker_id"),
         code=code,
-        reason=_sentence(row.get("reason")),
-        help=_sentence(row.get("help")),
+        reason=as_sentence(row.get("reason") or ""),
+        help=as_sentence(row.get("help") or ""),
         icon=icon,
         tone=tone,
-        can_enable="disabled" in code.lower(),
+        can_enable=code == "disabled",
     )
 
 
-def _sentence(text: object) -> str:
-    said = str(text or "").strip()
-    return said if not said or said.endswith((".", "?", "!")) else f"{said}."
-
-
 def _mark(code: str, status: str) -> tuple[str, str]:
-    lowered = code.lower()
-    if lowered in ("ok", "claimable", "free", "eligible", "can_take"):
-        return "circle-check", "t-grn"
-    if "busy" in lowered or "slot" in lowered or "capacity" in lowered:
-        return "hourglass", "t-amb"
-    if "disabled" in lowered:
-        return "circle-slash", "t-red"
-    return ("circle-slash", "t-amb") if status == "DRAINING" else ("circle-slash", "mut")
+    marks = {"ok": ("circle-check", "t-grn"), "busy": ("hourglass", "t-amb"), "disabled": ("circle-slash", "t-red")}
+    return marks.get(code, ("circle-slash", "t-amb" if status == "DRAINING" else "mut"))

@@ -1,9 +1,13 @@
 """The rows of the jobs table."""
 
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from app.jobs.view import words
-from app.ui.view import Row, read
+from app.jobs.view.words import ACTIVE, FINISHED
+from app.ui.choices import Choices
+from app.ui.view import NEEDS_YOU, STATUS_WORDS, TYPE_WORDS, Row, read
 
 
 class JobRow(TypedDict):
@@ -90,3 +94,48 @@ def span(job: Row) -> tuple[str, str]:
     if status in words.RUNNING:
         return started or created, ""
     return started or created, str(job.get("finished_at") or job.get("updated_at") or "")
+
+
+VIEWS: dict[str, frozenset[str]] = {
+    "all": frozenset(STATUS_WORDS),
+    "needs": NEEDS_YOU,
+    "active": ACTIVE,
+    "finished": FINISHED,
+}
+
+
+@dataclass(frozen=True)
+class JobFilter(Choices):
+    OFFERS = {"view": VIEWS, "status": {"any", *STATUS_WORDS}, "type": {"any", *TYPE_WORDS}}
+    FORMS = dict.fromkeys(("runner", "changed"), r"any|[0-9a-f-]{36}")
+
+    view: str = "all"
+    status: str = "any"
+    type: str = "any"
+    runner: str = "any"
+    changed: str = "any"
+    search: str = ""
+
+    @property
+    def statuses(self) -> frozenset[str]:
+        """Name the statuses that both the view and the status leave."""
+        chosen = VIEWS[self.view]
+        return chosen if self.status == "any" else chosen & {self.status}
+
+    def arguments(self, user_id: str) -> dict[str, Any]:
+        """Build the arguments of list_jobs; the viewer matters only where the rows depend on them, so that others share the answer."""
+        filters: dict[str, Any] = {"needs": user_id} if self.view == "needs" else {}
+        if self.statuses != VIEWS["all"]:
+            filters["status"] = sorted(self.statuses)
+        if self.type != "any":
+            filters["type"] = [self.type]
+        if self.runner != "any":
+            filters["worker_id"] = self.runner
+        if self.changed != "any":
+            filters["changed_in"] = self.changed
+        # People look for the running ones among a thousand queued jobs.
+        return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
+
+
+def count(counts: Mapping[str, int], statuses: Iterable[str]) -> int:
+    return sum(int(counts.get(status) or 0) for status in statuses)

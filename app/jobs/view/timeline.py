@@ -3,7 +3,7 @@
 Times leave here as milliseconds, and an open bar as one without an end, so that the browser can let it grow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -81,7 +81,7 @@ def _states_ahead(states: Sequence[Bar]) -> list[Bar]:
 def _steps_ahead(job: Row) -> list[Bar]:
     if str(job.get("status")) not in ("AWAITING_APPROVAL", *_AHEAD):
         return []
-    reported = {str(step.get("name")) for step in steps_of(job)}
+    reported = {str(step.get("name")) for step in (job.get("steps") or [])}
     return [
         Bar(f"ahead-{name}", title, "PENDING", is_step=True)
         for name, title in expected_steps(job)
@@ -108,17 +108,8 @@ def expected_steps(job: Row) -> list[tuple[str, str]]:
 
 
 def _hooks(job: Row) -> set[str]:
-    module = (job.get("payload") or {}).get("module") or {}
-    hooks = module.get("hooks") if isinstance(module, Mapping) else None
-    return (
-        {str(name).replace("_", "-") for name, text in hooks.items() if text} if isinstance(hooks, Mapping) else set()
-    )
-
-
-def steps_of(job: Row) -> list[Row]:
-    """List the steps that a runner reported; anything else is skipped."""
-    steps = job.get("steps")
-    return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+    hooks = ((job.get("payload") or {}).get("module") or {}).get("hooks") or {}
+    return {str(name).replace("_", "-") for name, text in hooks.items() if text}
 
 
 def _moves_of_events(events: Sequence[Row]) -> list[tuple[str, int]]:
@@ -154,14 +145,12 @@ def _end(job: Row, moves: Sequence[tuple[str, int]]) -> int:
 
 
 def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
-    bars = []
-    for at, (status, start) in enumerate(moves):
-        if status in FINISHED:
-            continue
-        until = moves[at + 1][1] if at + 1 < len(moves) else end
-        label = STATUS_WORDS.get(status, status)
-        bars.append(Bar(f"state-{at}", label, status, from_ms=start, to_ms=until))
-    return bars
+    ends = [*(start for _, start in moves[1:]), end]
+    return [
+        Bar(f"state-{at}", STATUS_WORDS.get(status, status), status, from_ms=start, to_ms=until)
+        for at, ((status, start), until) in enumerate(zip(moves, ends, strict=True))
+        if status not in FINISHED
+    ]
 
 
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
@@ -169,7 +158,7 @@ def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     closed = running.to_ms if running else end
     # A runner that was lost and returned has had its attempt since the beginning, not since its return.
     taken = to_ms(job.get("started_at")) or (running.from_ms if running else 0)
-    for at, step in enumerate(steps_of(job)):
+    for at, step in enumerate(job.get("steps") or []):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))
         # A runner's clock may be wrong: a step does not begin before the job was taken, and no bar leaves its panel.
         started = max(started, taken) if started else started

@@ -110,7 +110,7 @@ def progress(job: Row) -> tuple[int, int]:
     """Count the resources an apply has finished, of those it will change."""
     resources = (job.get("plan_summary") or {}).get("resources") or []
     touched = [item for item in resources if item.get("action") not in ("read", "no-op", "no_op")]
-    return sum(1 for item in touched if is_done(item)), len(touched)
+    return sum(item.get("status") == "SUCCEEDED" for item in touched), len(touched)
 
 
 def left(job: Row) -> str:
@@ -123,11 +123,6 @@ def left(job: Row) -> str:
     named = [f"{item.get('address')} {_DOING.get(str(item.get('action')), 'was being changed')}" for item in begun]
     more = [f"{len(named) - _MOST_NAMED} more had begun"] if len(named) > _MOST_NAMED else []
     return "; ".join([f"{done} of {total} changes done", *named[:_MOST_NAMED], *more])
-
-
-def is_done(resource: Row) -> bool:
-    """Return whether a resource of a plan has been changed already."""
-    return str(resource.get("status") or "").lower() in ("done", "complete", "completed", "succeeded")
 
 
 def _short(text: str) -> str:

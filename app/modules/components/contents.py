@@ -7,25 +7,23 @@ from app.jobs.components.rail import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
-from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
+from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, TypeCount
+from app.ui.badges import pill
 from app.ui.controls import icon, page_link, small_button
-from app.ui.elements import ago
+from app.ui.elements import OwnElement, ago
 from app.ui.panel import notice, titled_panel
-from app.ui.table import cell, heads, more_foot, table
+from app.ui.resource import Column, mono, rows_table, unmarked
+from app.ui.table import more_foot
 
 State = ModuleContentsState
 
 
-class SourceElement(rx.Component):
+class SourceElement(OwnElement):
     """`<ry-source name text>`: a file with line numbers and colours, made in the browser."""
 
     tag = "RySource"
     name: rx.Var[str]
     text: rx.Var[str]
-
-    def add_custom_code(self) -> list[str]:
-        """Name the element; a hyphen would break Reflex's identifiers."""
-        return ['const RySource = "ry-source"']
 
 
 def _bar(bar: rx.Var[Bar]) -> rx.Component:
@@ -66,16 +64,16 @@ def _type(each: rx.Var[TypeCount]) -> rx.Component:
     )
 
 
-def _resource(row: rx.Var[ResourceRow]) -> rx.Component:
-    drifted = rx.badge(icon("arrow-right-left", "xs"), row["drift"], color_scheme="amber", radius="full")
-    drift = rx.cond(row["drift"] == DRIFTED, drifted, rx.el.span(row["drift"], class_name="mut"))
-    return rx.el.tr(
-        cell(rx.el.span(row["address"], class_name="ry-mono ry-breaks"), class_name="n-a"),
-        cell(drift, class_name="n-b"),
-        cell(rx.el.div(row["id"], class_name="ry-mono ry-el mut", title=row["id"]), class_name="n-c"),
-        role="row",
-        key=row["address"],
-    )
+def _drift(row: rx.Var[ResourceRow]) -> rx.Component:
+    drifted = pill(icon("arrow-right-left", "xs"), row["drift"], color="amber")
+    return rx.cond(row["drift"] == DRIFTED, drifted, rx.el.span(row["drift"], class_name="mut"))
+
+
+RESOURCES = (
+    Column("Address", mono("address", "ry-breaks"), "n-a"),
+    Column("Drift", _drift, "n-b"),
+    Column("ID", lambda row: rx.el.div(row["id"], class_name="ry-mono ry-el mut", title=row["id"]), "n-c"),
+)
 
 
 def _filter() -> rx.Component:
@@ -94,11 +92,9 @@ def _filter() -> rx.Component:
 
 
 def _resource_table() -> rx.Component:
-    rows = rx.foreach(State.contents.resources, _resource)
-    heading = heads(("Address", ""), ("Drift", ""), ("ID", ""))
+    rows, look = State.contents.resources, {"class_name": "ry-res", "is_reached_by_keys": True}
     none = rx.el.div("No resources match.", class_name="ry-pb mut")
-    shown = table("Resources", heading, rows, class_name="ry-res", is_reached_by_keys=True)
-    return rx.cond(State.contents.resources.length() > 0, shown, none)
+    return rx.cond(rows.length() > 0, rows_table("Resources", RESOURCES, rows, unmarked, key="address", **look), none)
 
 
 def resources() -> rx.Component:
@@ -131,14 +127,11 @@ def outputs() -> rx.Component:
     return rx.cond(State.contents.outputs.length() > 0, panel)
 
 
-def _tab(file: rx.Var[SourceFile]) -> rx.Component:
-    return rx.tabs.trigger(file["name"], value=file["name"])
-
-
 def source_files() -> rx.Component:
     shown = SourceElement.create(name=State.file, text=State.text, class_name="ry-lb ry-src")
+    triggers = rx.foreach(State.files, lambda file: rx.tabs.trigger(file["name"], value=file["name"]))
     tabs = rx.tabs.root(
-        rx.el.div(rx.tabs.list(rx.foreach(State.files, _tab)), class_name="ry-srct"),
+        rx.el.div(rx.tabs.list(triggers), class_name="ry-srct"),
         rx.tabs.content(shown, value=State.file),
         value=State.file,
         on_change=State.show_file,

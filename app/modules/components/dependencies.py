@@ -6,9 +6,10 @@ import reflex as rx
 
 from app.frame.pick import picks
 from app.frame.session import may
-from app.modules.state.dependencies import DependenciesState
+from app.modules.state.links import DependenciesState, ModuleGrantsState, Reader
 from app.modules.view.dependencies import DependencyView
 from app.ui.controls import choice, icon_button, page_link, plain_button, small_button
+from app.ui.elements import ago
 from app.ui.form.elements import check_field, exact_input
 from app.ui.panel import notice, titled_panel
 
@@ -108,3 +109,44 @@ def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Co
 
 def unlink_button(label: Any, title: str, event: Any) -> rx.Component:
     return icon_button("x", label, event, title=title)
+
+
+Grants = ModuleGrantsState
+
+
+def _reader(reader: rx.Var[Reader]) -> rx.Component:
+    label = "Stop " + reader["path"].to(str) + " from reading"
+    revoke = unlink_button(label, "Revoke", Grants.revoke(reader["id"].to(str)))
+    since = rx.el.small(ago(reader["since"].to(str)))
+    return linked_module(reader, since, action=rx.cond(may("state.write"), revoke))
+
+
+def _add_reader() -> rx.Component:
+    return rx.form(
+        exact_input(
+            name="reader",
+            placeholder="apps/site",
+            aria_label="Path of the module that reads",
+            required=True,
+            class_name="grow ry-mono",
+            **picks("modules"),
+        ),
+        plain_button("Grant", type="submit"),
+        on_submit=Grants.grant,
+        class_name="ry-row ry-pb",
+        key=Grants.revision.to_string(),
+    )
+
+
+def output_readers() -> rx.Component:
+    """The panel of readers, for everybody; only admins grant and revoke access, as in the database."""
+    about = "These modules can read the outputs (terraform_remote_state), not the state."
+    panel = titled_panel(
+        "Output access",
+        rx.el.span(Grants.readers.length(), class_name="mut num"),
+        rx.el.div(about, class_name="ry-pb mut"),
+        rx.el.ul(rx.foreach(Grants.readers, _reader), class_name="ry-list"),
+        rx.cond(may("state.write"), _add_reader()),
+        custom_attrs={"data-testid": "output-readers"},
+    )
+    return rx.cond(may("state.write") | (Grants.readers.length() > 0), panel)

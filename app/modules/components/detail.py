@@ -11,8 +11,7 @@ from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
-from app.modules.components.dependencies import changed_note, dependencies
-from app.modules.components.grants import output_readers
+from app.modules.components.dependencies import changed_note, dependencies, output_readers
 from app.modules.components.group import beside_rail
 from app.modules.components.repository import repository
 from app.modules.components.state_change import change_button
@@ -22,9 +21,10 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
 from app.triggers.components.work import path_schedules
-from app.ui.badges import job_badge, tag
+from app.ui.badges import job_badge, pill, tag
 from app.ui.controls import (
     act_button,
+    download_icon,
     dropdown,
     icon,
     icon_button,
@@ -34,7 +34,7 @@ from app.ui.controls import (
     quiet_button,
     small_button,
 )
-from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
+from app.ui.elements import ago, clock_time, date, since
 from app.ui.panel import fact, menu_item, notice, titled_panel
 from app.ui.resource import Column, moment, rows_table
 
@@ -254,18 +254,8 @@ def _version(version: rx.Var[Version]) -> rx.Component:
             aria_label="Roll back to serial " + number,
         ),
     )
-    acts = rx.fragment(
-        compare,
-        back,
-        rx.el.a(
-            icon("download"),
-            href="/api/modules/" + Module["id"].to(str) + "/state/" + number,
-            class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
-            custom_attrs={"data-accent-color": "gray", **DOWNLOAD},
-            aria_label="Download serial " + number,
-            title="Download",
-        ),
-    )
+    href = "/api/modules/" + Module["id"].to(str) + "/state/" + number
+    acts = rx.fragment(compare, back, download_icon(href, "Download serial " + number, "Download"))
     return rx.el.li(
         icon("layers", class_name="mut"),
         rx.el.div(
@@ -280,11 +270,10 @@ def _version(version: rx.Var[Version]) -> rx.Component:
 
 def _state() -> rx.Component:
     state = ModulesState.state
-    locked = rx.badge(
+    locked = pill(
         icon("lock", "xs"),
         rx.cond(state.lock_job > 0, "Locked by #" + state.lock_job.to_string(), "Locked"),
-        color_scheme="amber",
-        radius="full",
+        color="amber",
     )
     none = rx.el.div(
         rx.cond(

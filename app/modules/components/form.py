@@ -6,10 +6,10 @@ import reflex as rx
 
 from app.frame.pick import picks
 from app.frame.session import may
+from app.jobs.view.words import ENGINE_WORDS
 from app.modules.state.form import ModuleFormState
-from app.modules.view.form import FileRow
 from app.modules.view.repository import INHERIT
-from app.modules.view.spec import HOOKS
+from app.modules.view.spec import HOOKS, FileRow
 from app.triggers.view.triggers import APPLY_MODES
 from app.ui.controls import choice, icon, icon_button, offered, segments, small_button
 from app.ui.dialog import sheet, sheet_form
@@ -129,11 +129,10 @@ def _select(key: str, label: str, options: dict[str, str], hint: str = "", *more
 
 
 def _engine() -> rx.Component:
-    engines = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
     return _section(
         "Engine",
         rx.el.div(
-            _select("engine", "Engine", engines),
+            _select("engine", "Engine", ENGINE_WORDS),
             _text("engine_version", "Version", "Leave empty to use the runner's version.", "1.10.5"),
             class_name="ry-two",
         ),

@@ -16,7 +16,7 @@ from app.modules.state.group import GroupState
 from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
 from app.triggers.components.work import path_schedules, set_panels, work_buttons
-from app.ui.badges import job_badge, runner_badge
+from app.ui.badges import job_badge, pill, runner_badge
 from app.ui.controls import at, icon, icon_button, page_link, plain_button
 from app.ui.elements import ago
 from app.ui.panel import menu_item, titled_panel
@@ -102,7 +102,7 @@ def _module(module: rx.Var[GroupModule]) -> rx.Component:
     badge = rx.cond(
         module["status"] != "", job_badge(module["status"].to(str)), rx.el.span("Never applied", class_name="mut")
     )
-    drift = rx.cond(module["drift"] != "", rx.badge(module["drift"], color_scheme="amber", radius="full"))
+    drift = rx.cond(module["drift"] != "", pill(module["drift"], color="amber"))
     path = page_link(
         module["path"], href="/dashboard/modules?path=" + module["path"].to(str), class_name="ry-a ry-mono"
     )

@@ -1,17 +1,17 @@
 """The sheet that makes and changes modules and groups."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SEGMENT, AppState, puts, takes
+from app.frame.session import SEGMENT, puts, takes
+from app.jobs.state.run import RunnerChoices
 from app.modules.state.modules import ModulesState, say_path
-from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.modules.view.repository import INHERIT
-from app.modules.view.spec import HOOKS, SOURCE_KINDS, check
-from app.project.models import Filter, Query
+from app.modules.view.spec import HOOKS, SOURCE_KINDS, FileRow, check, empty_form, hook_fields, to_form
+from app.project.models import Row
 from app.ui.form import fields
-from app.ui.form.fields import Wrong, texts
+from app.ui.form.fields import Checked, texts
 from wire.spans import write_time_limits
 
 MAX_ROWS = 64
@@ -20,12 +20,7 @@ SHOW_PROBLEM = "setTimeout(() => document.querySelector('.ry-sheet .err')?.scrol
 NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
 
 
-class RunnerChoice(TypedDict):
-    id: str
-    name: str
-
-
-class ModuleFormState(AppState, rx.State):
+class ModuleFormState(RunnerChoices, rx.State):
     """The form that is open; what is typed stays in the browser until it is saved."""
 
     kind: str = ""
@@ -36,7 +31,6 @@ class ModuleFormState(AppState, rx.State):
     inline: list[FileRow] = []
     extra: list[FileRow] = []
     errors: dict[str, str] = {}
-    runners: list[RunnerChoice] = []
     revision: int = 0
     _module_id: str = ""
 
@@ -46,11 +40,6 @@ class ModuleFormState(AppState, rx.State):
 
     async def _page(self) -> ModulesState:
         return await self.get_state(ModulesState)
-
-    async def _read_runners(self) -> None:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        rows = await self._select_all("workers", Query(columns="id,name", filters=mine, order="name"))
-        self.runners = [{"id": str(row["id"]), "name": str(row["name"])} for row in rows]
 
     def _open(self, kind: str, title: str, form: dict[str, Any]) -> None:
         self.kind, self.title, self.errors = kind, title, {}
@@ -68,7 +57,6 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def begin(self) -> None:
-        """Open an empty form for those who came here for one: /dashboard/modules?new=1."""
         if self.router.url.query_parameters.get("new") == "1":
             await self.new_module()
 
@@ -92,9 +80,7 @@ class ModuleFormState(AppState, rx.State):
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
-        values = {"path": f"{above}/" if above else "", "description": "", "git_apply": INHERIT}
-        values |= {"time_limits": "", "drift_action": INHERIT, **hook_fields({})}
-        self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
+        self._open_group("New group", {"path": f"{above}/" if above else ""})
 
     @rx.event
     async def edit_group(self) -> None:
@@ -103,11 +89,14 @@ class ModuleFormState(AppState, rx.State):
         if row is None:
             return
         self.is_new = False
+        self._open_group(f"Edit {row['path']}", row)
+
+    def _open_group(self, title: str, row: Row) -> None:
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
         values |= {"git_apply": str(row.get("git_apply") or INHERIT), **hook_fields(row.get("hooks") or {})}
         values |= {"time_limits": write_time_limits(row.get("time_limits") or {})}
         values |= {"drift_action": str(row.get("drift_action") or INHERIT)}
-        self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
+        self._open("group", title, {"fields": values, "inline": [], "extra": []})
 
     @rx.event
     def set_open(self, is_open: bool) -> None:
@@ -180,22 +169,18 @@ class ModuleFormState(AppState, rx.State):
         return [say_path(path), rx.toast.success("Saved", description="Jobs below this group inherit it.")]
 
     def _check_group(self, form: dict[str, str]) -> dict[str, Any] | None:
-        errors: dict[str, str] = {}
-        taken: dict[str, Any] = {"p_description": form.get("description", "").strip()[:500]}
-        try:
-            taken["p_path"] = fields.group_path(form.get("path", ""))
-        except Wrong as wrong:
-            errors["path"] = str(wrong)
-        try:
-            taken["p_time_limits"] = fields.time_limits(form.get("time_limits", ""))
-        except Wrong as wrong:
-            errors["time_limits"] = str(wrong)
+        checked = Checked()
         hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
-        taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
-        taken["p_drift_action"] = form.get("drift_action") or None
-        taken["p_git_apply"] = form.get("git_apply") or None
-        self.errors = errors
-        return None if errors else taken
+        taken = {
+            "p_description": form.get("description", "").strip()[:500],
+            "p_path": checked.take("path", form, fields.group_path, ""),
+            "p_time_limits": checked.take("time_limits", form, fields.time_limits, {}),
+            "p_hooks": {hook: script for hook, script in hooks.items() if script.strip()},
+            "p_drift_action": form.get("drift_action") or None,
+            "p_git_apply": form.get("git_apply") or None,
+        }
+        self.errors = checked.errors
+        return None if checked.errors else taken
 
 
 def _group_here(page: ModulesState) -> str:

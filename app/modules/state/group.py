@@ -7,8 +7,8 @@ import reflex as rx
 from app.frame.session import AppState
 from app.jobs.view.checks import PolicySet, policy_set
 from app.modules.view import group as views
-from app.modules.view.module import is_below
-from app.project.models import Filter, Query, Row
+from app.project.models import Filter, Row
+from app.ui.view import is_below
 
 
 class GroupState(AppState, rx.State):
@@ -33,16 +33,13 @@ class GroupState(AppState, rx.State):
         self._assign("said", views.summary(modules, total))
 
     async def _read_policies(self, path: str) -> None:
-        """Read the policy sets that the modules of a group must pass."""
-        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path,name")
-        rows = await self._select_all("policy_sets", query)
+        rows = await self._org_rows("policy_sets", order="path,name")
         self._assign("policies", [policy_set(row) for row in rows if is_below(path, row["path"])])
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
         name = str(form.get("runner", "")).strip()
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        rows = (await self._select("workers", Query(columns="id", filters=(*mine, Filter("name", "eq", name))))).rows
+        rows = await self._org_rows("workers", Filter("name", "eq", name), columns="id", limit=1)
         if not rows:
             return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
         await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})

@@ -14,16 +14,15 @@ from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
 from app.live.page import RIGHTS, LivePage
 from app.modules.state.contents import ModuleContentsState
-from app.modules.state.dependencies import DependenciesState
-from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
+from app.modules.state.links import DependenciesState, ModuleGrantsState
 from app.modules.state.repository import RepositoryState
 from app.modules.view import tree
 from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.repository import group_applies
 from app.modules.view.tree import Node
 from app.project.live_queries import LiveQuery, live_query
-from app.project.models import BrowserSession, Filter, Query, Row
+from app.project.models import BrowserSession, Filter, Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.triggers.state.work import WorkState
 from app.ui.view import read
@@ -43,8 +42,6 @@ class HistoryRow(JobRow):
 
 
 class GroupView(TypedDict):
-    """A group: what its modules inherit."""
-
     id: str
     path: str
     description: str
@@ -117,15 +114,12 @@ class ModulesState(LivePage, rx.State):
         return rx.redirect(f"{self.router.url.path.rstrip('/')}/variables?path={path}", replace=True)
 
     async def _read_groups(self) -> None:
-        query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path")
-        self._groups = await self._select_all("groups", query)
+        self._groups = await self._org_rows("groups", order="path")
 
     async def _find(self, asked: Iterable[str]) -> Row | None:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
         for one in asked:
             name = "id" if re.fullmatch(r"[0-9a-f-]{36}", one) else "path"
-            query = Query(columns="id,path", filters=(*mine, Filter(name, "eq", one)), limit=1)
-            if rows := (await self._select("modules", query)).rows:
+            if rows := await self._org_rows("modules", Filter(name, "eq", one), columns="id,path", limit=1):
                 return rows[0]
         return None
 
@@ -296,7 +290,6 @@ def say_path(path: str, *, is_step: bool = False) -> rx.event.EventSpec:
 
 
 def _below_query(path: str) -> LiveQuery:
-    """Ask for the modules in a group and below it."""
     return live_query("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 

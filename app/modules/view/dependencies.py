@@ -10,8 +10,6 @@ PROPOSED = "The code reads its outputs."
 
 
 class DependencyView(TypedDict):
-    """One dependency, seen from one of its ends."""
-
     id: str
     path: str
     inputs: list[str]
@@ -53,14 +51,11 @@ def bindings(text: str) -> dict[str, str]:
     return {name.strip(): output.strip() or name.strip() for name, _, output in pairs}
 
 
-def _promotion(edge: Row) -> str:
-    return "applied only with the same commit" if edge.get("is_promotion") else ""
-
-
 def _end(edge: Row, end: str) -> DependencyView:
+    promotion = "applied only with the same commit" if edge.get("is_promotion") else ""
     return {
         "id": str(edge[f"{end}_id"]),
         "path": str(edge[end]),
         "inputs": [f"{name} ← {output}" for name, output in sorted(edge["bindings"].items())],
-        "cascades": ", ".join(filter(None, (CASCADES.get(str(edge["cascades"]), ""), _promotion(edge)))),
+        "cascades": ", ".join(filter(None, (CASCADES.get(str(edge["cascades"]), ""), promotion))),
     }

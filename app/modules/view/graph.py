@@ -29,8 +29,6 @@ class NodeView(TypedDict):
 
 
 class StepView(TypedDict):
-    """The head of a column."""
-
     label: str
     left: str
 

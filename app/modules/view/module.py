@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from app.jobs.view.words import ENGINE_WORDS
-from app.ui.view import Row, count, read
+from app.ui.view import Row, count, is_below, read
 
 
 class Pair(TypedDict):
@@ -36,6 +36,7 @@ class ModuleView(TypedDict):
 def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
+    approvals = int(module.get("approvals_required") or 0)
     return read(
         ModuleView,
         module,
@@ -45,7 +46,7 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         source=source_words(module),
         runner=runner,
         runner_note=note,
-        approvals=_approvals(int(module.get("approvals_required") or 0)),
+        approvals=f"{approvals} for apply and destroy" if approvals else "None",
         is_auto_apply=module.get("auto_apply"),
         drift=count(int(module.get("drift_resources") or 0), "resource"),
         source_rows=source_rows(module, workers),
@@ -53,13 +54,8 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
 
 
 def crumbs(path: str) -> list[Pair]:
-    """Name each group above a module, with its path."""
     parts = path.split("/") if path else []
     return [{"label": part, "value": "/".join(parts[: at + 1])} for at, part in enumerate(parts)]
-
-
-def _approvals(number: int) -> str:
-    return f"{number} for apply and destroy" if number else "None"
 
 
 def source_words(module: Row) -> str:
@@ -122,11 +118,6 @@ def _fits(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> li
         elif worker.get("is_assigned_to_all_modules"):
             fits.append((0, worker))
     return fits
-
-
-def is_below(path: str, above: str) -> bool:
-    """Return whether a path is at or below another; everything is below the empty one."""
-    return above in ("", path) or path.startswith(f"{above}/")
 
 
 def drift_words(module: Row) -> tuple[str, str]:

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
+from app.jobs.view.words import ENGINE_WORDS
 from app.ui.form import fields
 from app.ui.form.fields import MAX_DEPTH, Checked, Form, Wrong, texts, without_password
+from app.ui.view import Row
+from wire.spans import write_time_limits
 
 MAX_FILES = 64
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?")
@@ -17,7 +20,6 @@ _DRIFT_RULE = re.compile(
     r"(?P<address>\S+)(?:\s+(?!until=)(?P<attribute>\S+))?(?:\s+until=(?P<until>\d{4}-\d\d-\d\d))?\s+#\s*(?P<reason>\S.*)"
 )
 
-ENGINES = ("tofu", "terraform", "pulumi", "terragrunt")
 SOURCE_KINDS = ("git", "archive", "inline", "local")
 HOOKS = tuple(
     f"{when}_{step}" for step in ("init", "plan", "apply", "destroy", "output") for when in ("before", "after")
@@ -35,7 +37,7 @@ def check(raw: object, *, is_new: bool) -> Checked:
         "description": checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), ""),
         "source_kind": _choice(checked, form, "source_kind", SOURCE_KINDS),
         "source": _source(checked, form),
-        "engine": _choice(checked, form, "engine", ENGINES),
+        "engine": _choice(checked, form, "engine", tuple(ENGINE_WORDS)),
         "engine_version": checked.take("engine_version", form, engine_version, "") or None,
         "extra_files": _files(checked, form, "extra"),
         "hooks": _hooks(checked, form),
@@ -55,10 +57,11 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
     hours = checked.take(
         "approval_hours", form, lambda text: fields.whole_number(text or "24", 1, MAX_APPROVAL_HOURS), 24
     )
+    pin = form.get("pinned_worker_id", "")
     return {
         "labels": checked.take("labels", form, fields.labels, []),
         "runner_instance_name": form.get("runner_instance_name", "").strip()[:128] or None,
-        "pinned_worker_id": _pin(form.get("pinned_worker_id", "")),
+        "pinned_worker_id": pin if pin not in ("", "any") else None,
         "approvals_required": checked.take(
             "approvals_required", form, lambda text: fields.whole_number(text, 0, MAX_APPROVALS), 0
         ),
@@ -68,10 +71,6 @@ def _running(checked: Checked, form: Form) -> dict[str, Any]:
         "auto_apply": form.get("auto_apply") in ("on", "true"),
         "can_apply_uploads": form.get("can_apply_uploads") in ("on", "true"),
     }
-
-
-def _pin(value: str) -> str | None:
-    return value if value not in ("", "any") else None
 
 
 def _source(checked: Checked, form: Form) -> dict[str, Any]:
@@ -201,3 +200,70 @@ def engine_version(value: str) -> str:
     if text and not _VERSION.fullmatch(text):
         raise Wrong("A version like 1.10.5, or empty to use the runner's version.")
     return text
+
+
+class FileRow(TypedDict):
+    """One file of a form; the key names its two fields."""
+
+    key: str
+    path: str
+    content: str
+
+
+class ModuleForm(TypedDict):
+    fields: dict[str, str]
+    inline: list[FileRow]
+    extra: list[FileRow]
+
+
+# The fields that have a value of the module as it is, and what stands in one that has none.
+USUAL = {
+    "name": "",
+    "group_path": "",
+    "description": "",
+    "engine": "tofu",
+    "engine_version": "",
+    "runner_instance_name": "",
+    "pinned_worker_id": "any",
+    "approvals_required": "0",
+}
+NEW_FILE = 'output "greeting" {\n  value = "hello"\n}\n'
+
+
+def empty_form(group_path: str) -> ModuleForm:
+    module = {"group_path": group_path, "source_kind": "git", "engine": "tofu", "approval_timeout_seconds": 86_400}
+    form = to_form(module)
+    return {**form, "inline": [{"key": "0", "path": "main.tf", "content": NEW_FILE}]}
+
+
+def to_form(module: Row) -> ModuleForm:
+    source, kind = module.get("source") or {}, str(module.get("source_kind") or "git")
+    seconds = int(module.get("approval_timeout_seconds") or 86_400)
+    fields = {
+        **{name: str(module.get(name) or usual) for name, usual in USUAL.items()},
+        "source_kind": kind,
+        "labels": ", ".join(module.get("labels") or []),
+        "time_limits": write_time_limits(module.get("time_limits") or {}),
+        "drift_ignores": write_drift_rules(module.get("drift_ignores") or []),
+        "approval_hours": str(max(1, seconds // 3600)),
+        **{name: "on" if module.get(name) else "" for name in ("auto_apply", "can_apply_uploads")},
+        **_source_fields(kind, source),
+        **hook_fields(module.get("hooks") or {}),
+    }
+    extra = [(str(row.get("path")), str(row.get("content") or "")) for row in module.get("extra_files") or []]
+    inline = sorted((source.get("files") or {}).items()) if kind == "inline" else []
+    return {"fields": fields, "inline": _file_rows(inline), "extra": _file_rows(extra)}
+
+
+def _source_fields(kind: str, source: Row) -> dict[str, str]:
+    names = {"git": ("url", "ref", "subfolder"), "archive": ("url", "sha256", "subfolder"), "local": ("path",)}
+    every = {f"{name}_{key}": "" for name, keys in names.items() for key in keys}
+    return {**every, **{f"{kind}_{key}": str(source.get(key) or "") for key in names.get(kind, ())}}
+
+
+def hook_fields(hooks: Row) -> dict[str, str]:
+    return {f"hook:{hook}": str(hooks.get(hook) or "") for hook in HOOKS}
+
+
+def _file_rows(files: list[tuple[str, Any]]) -> list[FileRow]:
+    return [{"key": str(at), "path": path, "content": str(content)} for at, (path, content) in enumerate(files)]

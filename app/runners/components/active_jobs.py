@@ -4,8 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import SessionState
-from app.jobs.components.why import why_row
+from app.jobs.components.table import why_row
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
 from app.ui.badges import job_badge, tag
@@ -27,9 +26,8 @@ HEADS = (
 
 def _why(job: Any) -> rx.Component:
     why = RunnersState.why
-    enable = RunnerActionState.enable
-    answer = rx.cond(SessionState.can_admin, why_row(why, 7, enable), why_row(why, 7))
-    return rx.cond(why.is_known & (why.job_id == job["id"].to_string()), answer)
+    is_about = why.is_known & (why.job_id == job["id"].to_string())
+    return rx.cond(is_about, why_row(why, len(HEADS), RunnerActionState.enable))
 
 
 def _action(job: Any) -> rx.Component:

@@ -6,6 +6,7 @@ from app.frame.session import SessionState
 from app.runners.state.bulk import BulkState, Refusal
 from app.runners.state.runners import RunnersState
 from app.ui.controls import act_button, icon_button, plain_button, quiet_button, small_button
+from app.ui.dialog import dialog, dialog_acts
 
 TITLES = {
     "drain": "Drain these runners?",
@@ -87,22 +88,14 @@ def bulk_question() -> rx.Component:
     )
     has_refused = BulkState.refused.length() > 0
     close = plain_button(rx.cond(has_refused, "Close", "Cancel"), on_click=BulkState.close)
-    return rx.dialog.root(
-        rx.dialog.content(
-            rx.dialog.title(_text(TITLES)),
-            rx.dialog.description(
-                _count(), " selected", rx.cond(BulkState.words != "", ": " + BulkState.words, ""), ". ", _text(EFFECTS)
-            ),
-            rx.cond(has_refused, refused, _field()),
-            rx.el.div(
-                close,
-                rx.cond(has_refused, rx.fragment(), confirm),
-                class_name="ry-acts",
-                style={"margin_top": "16px", "justify_content": "flex-end"},
-            ),
-            max_width="480px",
-            custom_attrs={"data-testid": "bulk-question"},
-        ),
-        open=BulkState.kind != "",
+    more = rx.cond(BulkState.words != "", ": " + BulkState.words, "")
+    return dialog(
+        _text(TITLES),
+        rx.fragment(_count(), " selected", more, ". ", _text(EFFECTS)),
+        rx.el.div(rx.cond(has_refused, refused, _field()), class_name="ry-dialog-field"),
+        dialog_acts(close, rx.cond(has_refused, rx.fragment(), confirm)),
+        is_open=BulkState.kind != "",
         on_open_change=lambda _is_open: BulkState.close(),
+        width="480px",
+        custom_attrs={"data-testid": "bulk-question"},
     )

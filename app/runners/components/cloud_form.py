@@ -7,7 +7,7 @@ import reflex as rx
 from app.runners.components.self_form import name_field, path_field
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
-from app.ui.badges import job_badge
+from app.ui.badges import job_badge, step_mark
 from app.ui.controls import act_button, choice, icon, offered, page_link, plain_button, small_button
 from app.ui.elements import doc_link, since
 from app.ui.form.elements import labelled
@@ -111,17 +111,12 @@ def _form() -> rx.Component:
 
 
 def _step(step: Any) -> rx.Component:
-    mark = rx.match(
-        step["status"],
-        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
-        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
-        ("FAILED", icon("circle-x", class_name="t-red")),
-        icon("circle-dashed", class_name="mut"),
-    )
     took = rx.cond(step["started_at"] != "", since(step["started_at"], step["finished_at"]))
     is_ahead = step["status"] == "PENDING"
     return rx.el.li(
-        mark, rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")), rx.el.span(took, class_name="mut num")
+        step_mark(step["status"]),
+        rx.el.span(step["title"], class_name=rx.cond(is_ahead, "mut", "")),
+        rx.el.span(took, class_name="mut num"),
     )
 
 

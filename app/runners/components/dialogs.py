@@ -6,10 +6,11 @@ import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
 from app.runners.state.actions import OVERLAPS, RunnerActionState
-from app.ui.controls import act_button, choice, code_block, copy_button, icon, segments, small_button
+from app.ui.controls import act_button, choice, code_block, copy_button, icon, once_line, segments, small_button
 from app.ui.dialog import alert, dialog_acts, question, secret_dialog
 from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field, labelled
+from app.ui.panel import notice
 
 State = RunnerActionState
 UPDATE_WAYS = {"systemd": "systemd", "Compose": "Compose", "Kubernetes": "Kubernetes"}
@@ -29,12 +30,12 @@ def token_warning() -> rx.Component:
     )
 
 
-def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Component:
+def _input(label: Any, on_change: Any, hint: str = "") -> rx.Component:
     return rx.el.div(
         rx.el.label(label, html_for="action-input", class_name="ry-lab"),
         rx.input(
             id="action-input",
-            default_value=value,
+            default_value="",
             on_change=on_change.debounce(150),
             # Anyone who clicks a button right after typing leaves the field first: the button must not overtake the text.
             on_blur=on_change,
@@ -43,14 +44,6 @@ def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Compone
         rx.el.small(hint) if hint else rx.fragment(),
         class_name="ry-f",
     )
-
-
-def _reason() -> rx.Component:
-    return _input("Reason", "", State.set_reason, "Shown beside the status.")
-
-
-def _typed() -> rx.Component:
-    return _input("Type " + State.worker_name + " to confirm", "", State.set_typed)
 
 
 def _overlap() -> rx.Component:
@@ -86,13 +79,9 @@ def _breaking(*, is_asked: bool) -> rx.Component:
     """Ask to read the notes of a breaking release before anything is updated past it."""
     first = State.breaking[0].to(str)
     read = small_button("Read the notes", on_click=ReleaseNotesState.show(first))
-    words = rx.el.p(
-        rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version)),
-        "changes something that you may rely on.",
-    )
-    note = rx.el.div(
-        icon("triangle-alert"), words, read, class_name="ry-note", custom_attrs={"data-accent-color": "orange"}
-    )
+    versions = rx.foreach(State.breaking, lambda version: rx.el.b(version, " ", key=version))
+    words = (versions, "changes something that you may rely on.")
+    note = notice(icon("triangle-alert"), *words, tone="orange", beside=(read,))
     box = check_field("I have read the notes", checked=State.has_read, on_change=State.set_read)
     return rx.cond(State.breaking.length() > 0, rx.fragment(note, box if is_asked else rx.fragment()))
 
@@ -100,11 +89,13 @@ def _breaking(*, is_asked: bool) -> rx.Component:
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
     name, effect = State.worker_name, State.effect
     is_other = State.typed != name
+    reason = _input("Reason", State.set_reason, "Shown beside the status.")
+    typed = _input("Type " + name + " to confirm", State.set_typed)
     return [
-        _question("drain", "Drain " + name + "?", effect, "Drain", _reason()),
+        _question("drain", "Drain " + name + "?", effect, "Drain", reason),
         _question("disable", "Disable " + name + "?", effect, "Disable"),
         _question(
-            "remove", "Remove " + name + "?", effect, "Remove runner", _typed(), is_danger=True, is_disabled=is_other
+            "remove", "Remove " + name + "?", effect, "Remove runner", typed, is_danger=True, is_disabled=is_other
         ),
         _question("rotate", "Rotate the token of " + name + "?", effect, "Create a new token", _overlap()),
         _question(
@@ -148,17 +139,12 @@ def _update_by_hand() -> rx.Component:
 
 def _rotated() -> rx.Component:
     owner = State.rotated_id
-    token = rx.el.div(
-        rx.el.span("Token", class_name="k"),
-        secret(owner, "%TOKEN%", class_name="ry-whole"),
-        copy_button("%TOKEN%", "Copy the token", owner=owner),
-        class_name="ry-sec1",
-    )
+    shown, copy = secret(owner, "%TOKEN%", class_name="ry-whole"), copy_button("%TOKEN%", "Copy the token", owner=owner)
     return secret_dialog(
         rx.el.div(token_warning(), class_name="ry-dialog-field"),
         owner=owner,
         title="Copy the new token now",
         text="Give it to the runner as WORKER_TOKEN and start it again.",
-        lines=[token],
+        lines=[once_line("Token", shown, copy)],
         on_close=State.forget_token,
     )

@@ -7,6 +7,7 @@ import reflex as rx
 from app.runners.state.runner import RunnerState
 from app.runners.view.health import Advice
 from app.ui.controls import icon
+from app.ui.panel import notice
 
 ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
 MARKS = {
@@ -23,13 +24,12 @@ MARKS = {
 def _note(advice: rx.Var[Advice]) -> rx.Component:
     marks = [(name, icon(name, "")) for name in ICONS]
     more = rx.el.a("How to fix it", href="/docs/" + advice["doc"].to(str) + "/", target="_blank", class_name="ry-link")
-    return rx.el.div(
+    mark, title = (
         rx.match(advice["icon"], *marks, icon("circle-alert", "")),
-        rx.el.p(rx.el.b(advice["title"], style={"font_weight": "600"}), " ", rx.el.span(advice["text"])),
-        more,
-        class_name="ry-note",
-        custom_attrs={"data-accent-color": advice["tone"], "data-testid": "advice-" + advice["code"].to(str)},
+        rx.el.b(advice["title"], class_name="ry-strong"),
     )
+    words = (title, " ", rx.el.span(advice["text"]))
+    return notice(mark, *words, tone=advice["tone"], beside=(more,), test_id="advice-" + advice["code"].to(str))
 
 
 def health_notes() -> rx.Component:

@@ -8,6 +8,7 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
+from app.ui.badges import pill
 from app.ui.controls import act_button, icon, icon_button, quiet_button, small_button
 from app.ui.dialog import cancel, dialog, dialog_acts, dialog_input, question
 from app.ui.elements import ago, date
@@ -85,17 +86,9 @@ def _token(token: Any) -> rx.Component:
     )
     badge = rx.match(
         token["word"],
-        (
-            "in use",
-            rx.badge("in use", color_scheme="green", radius="full", custom_attrs={"data-testid": "token-in-use"}),
-        ),
-        (
-            "new, not used yet",
-            rx.badge(
-                "new, not used yet", color_scheme="blue", radius="full", custom_attrs={"data-testid": "token-new"}
-            ),
-        ),
-        rx.badge(token["word"], color_scheme="gray", radius="full"),
+        ("in use", pill("in use", color="green", custom_attrs={"data-testid": "token-in-use"})),
+        ("new, not used yet", pill(token["word"], color="blue", custom_attrs={"data-testid": "token-new"})),
+        pill(token["word"]),
     )
     revoke = quiet_button(
         "Revoke", on_click=State.ask_revoke(token["id"]), aria_label="Revoke the token ending " + token["hint"].to(str)
@@ -132,18 +125,12 @@ def tokens() -> rx.Component:
 
 
 def _disabled_switch() -> rx.Component:
-    ask = RunnerActionState.ask("disable", State.row["id"])
-    enable = RunnerActionState.enable(State.row["id"])
-    return rx.el.li(
-        rx.el.div(rx.el.span("Disabled"), rx.el.small("Takes no new jobs, running ones finish"), class_name="grow"),
-        rx.switch(
-            checked=State.row["is_disabled"],
-            on_change=lambda is_on: rx.cond(is_on, ask, enable),
-            disabled=~_may_change(),
-            size="1",
-            aria_label="Disabled",
-        ),
-    )
+    def turn(is_on: Any) -> Any:
+        return rx.cond(
+            is_on, RunnerActionState.ask("disable", State.row["id"]), RunnerActionState.enable(State.row["id"])
+        )
+
+    return _switch("Disabled", "Takes no new jobs, running ones finish", State.row["is_disabled"], turn)
 
 
 def behaviour() -> rx.Component:

@@ -7,18 +7,13 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
+from app.ui.badges import pill, step_mark
 from app.ui.controls import icon, small_button
 from app.ui.dialog import question
 
 
 def _wave(wave: Any) -> rx.Component:
-    mark = rx.match(
-        wave["status"],
-        ("SUCCEEDED", icon("circle-check", class_name="t-grn")),
-        ("RUNNING", icon("loader-circle", class_name="t-blu ry-spin")),
-        ("FAILED", icon("circle-x", class_name="t-red")),
-        icon("circle-dashed", class_name="mut"),
-    )
+    mark = step_mark(wave["status"])
     return rx.el.li(mark, rx.el.span(wave["title"]), rx.el.span(wave["words"], class_name="mut num"), key=wave["title"])
 
 
@@ -39,7 +34,7 @@ def rollout_panel() -> rx.Component:
     panel = rx.el.section(
         rx.el.div(
             rx.el.h2("Rolling out ", rollout["version"]),
-            rx.cond(rollout["is_paused"], rx.badge("Paused", color_scheme="amber", radius="full")),
+            rx.cond(rollout["is_paused"], pill("Paused", color="amber")),
             rx.el.span(rollout["words"], class_name="mut num"),
             rx.el.span(class_name="grow"),
             _actions(),

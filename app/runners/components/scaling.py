@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
+from app.ui.badges import pill
 from app.ui.controls import icon, small_button
 from app.ui.elements import clock_time, doc_link
 from app.ui.panel import titled_panel
@@ -55,7 +56,7 @@ def scaling_limits() -> rx.Component:
 
 def _decision(item: Any) -> rx.Component:
     mark = rx.match(item["icon"], ("up", icon("trending-up")), ("down", icon("trending-down")), icon("info"))
-    rehearsal = rx.badge("dry run", color_scheme="gray", radius="full")
+    rehearsal = pill("dry run")
     return rx.el.li(
         clock_time(item["at"]),
         mark,

@@ -17,9 +17,11 @@ from app.ui.controls import (
     code_block,
     copy_button,
     icon,
+    once_line,
     page_link,
     plain_button,
     segments,
+    shown_line,
     small_button,
 )
 from app.ui.elements import doc_link, secret, timer
@@ -123,14 +125,6 @@ def _form() -> rx.Component:
     )
 
 
-def _secret_line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:
-    return rx.el.div(rx.el.span(label, class_name="k"), shown, button, class_name="ry-sec1")
-
-
-def _shown_line(label: str, value: rx.Var[str], copy: str) -> rx.Component:
-    return _secret_line(label, rx.el.span(value, class_name="ry-el"), copy_button(value, copy))
-
-
 def _account_credentials() -> rx.Component:
     """The section that identifies a runner with a service account: nothing in it is a secret."""
     trust = rx.fragment(
@@ -142,8 +136,8 @@ def _account_credentials() -> rx.Component:
     return rx.el.section(
         rx.el.span("It signs in with its service account", class_name="ry-lab"),
         rx.el.div(
-            _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
-            _shown_line("Client ID", State.client_id, "Copy the client id"),
+            shown_line("Runner ID", State.worker_id, "Copy the runner id"),
+            shown_line("Client ID", State.client_id, "Copy the client id"),
             class_name="ry-code",
         ),
         rx.cond(
@@ -161,8 +155,8 @@ def _credentials() -> rx.Component:
     return rx.el.section(
         rx.el.span("Its credentials", class_name="ry-lab"),
         rx.el.div(
-            _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
-            _secret_line(
+            shown_line("Runner ID", State.worker_id, "Copy the runner id"),
+            once_line(
                 "Token",
                 secret(State.worker_id, "%TOKEN%", class_name="ry-whole", custom_attrs={"data-token": ""}),
                 copy_button("%TOKEN%", "Copy the token", State.copied, State.worker_id),

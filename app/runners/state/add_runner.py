@@ -32,8 +32,6 @@ TEST_SPEC = {
 
 
 class AddRunnerState(DeployForm, rx.State):
-    """The sheet, its two forms, and what it waits for."""
-
     is_open: bool = False
     is_asking: bool = False
     tab: str = "self"
@@ -82,12 +80,9 @@ class AddRunnerState(DeployForm, rx.State):
         self.reset()
 
     async def _read_choices(self) -> None:
-        mine = Filter("org_id", "eq", await self._org_id())
-        not_removed = Filter("removed_at", "is", "null")
-        accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
-        self.accounts = form.build_accounts((await self._select("service_accounts", accounts)).rows)
-        identities = await self._select("cloud_identities", Query(filters=(mine, not_removed), order="name"))
-        self.identities = [build_identity(row) for row in identities.rows]
+        columns = "id,name,is_disabled,client_id,trusts"
+        self.accounts = form.build_accounts(await self._org_rows("service_accounts", columns=columns, order="name"))
+        self.identities = [build_identity(row) for row in await self._org_rows("cloud_identities", order="name")]
         if self.identities:
             self._choose_identity(self.identities[0]["id"])
 
@@ -225,13 +220,10 @@ class AddRunnerState(DeployForm, rx.State):
 
     async def _test_module(self, group: str) -> str:
         """Find the module that tests runners, or create it where this runner may work."""
-        org_id = await self._org_id()
         path = Filter("path", "eq", f"{group}/{form.TEST_MODULE}")
-        filters = (Filter("org_id", "eq", org_id), path, Filter("deleted_at", "is", "null"))
-        rows = (await self._select("modules", Query(columns="id", filters=filters, limit=1))).rows
-        if rows:
+        if rows := await self._org_rows("modules", path, columns="id", limit=1):
             return str(rows[0]["id"])
-        args = {"p_org": org_id, "p_group_path": group, "p_name": form.TEST_MODULE, "p_spec": TEST_SPEC}
+        args = {"p_org": await self._org_id(), "p_group_path": group, "p_name": form.TEST_MODULE, "p_spec": TEST_SPEC}
         return str((await self._rpc("create_module", args))["id"])
 
     @rx.event

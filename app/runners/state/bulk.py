@@ -71,7 +71,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def select_all(self) -> None:
-        """Select every runner that the filter shows, on whatever page."""
         page = await self.get_state(RunnersState)
         self.is_all, self.is_page, self.words = True, True, f"all {page.match_count:,} that the filter shows"
 
@@ -95,7 +94,6 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Change the runners, some at a time, and list those that refused."""
         if self.kind not in KINDS or (self.kind == "label" and not self.label):
             return
         self.is_busy = True

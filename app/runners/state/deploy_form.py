@@ -70,7 +70,6 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     def set_identity(self, identity_id: str) -> None:
-        """Choose the cloud identity; its regions follow."""
         self._choose_identity(identity_id)
 
     @rx.event
@@ -124,7 +123,6 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     async def roll_back(self) -> None:
-        """Take away all that the failed deployment made, and the runner with it."""
         await self._instead("remove_cloud_worker", {"p_worker": self.worker_id})
 
     async def _instead(self, name: str, args: dict[str, Any]) -> None:

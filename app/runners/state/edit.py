@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.live.item_form import OpenForm
 from app.project.errors import Refused
-from app.project.models import Filter, Query
+from app.project.models import Filter
 from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accounts, check_runner, read_runner
 
 
@@ -19,20 +19,13 @@ class RunnerEditState(OpenForm, rx.State):
 
     @rx.event
     async def edit(self, worker_id: str) -> rx.event.EventSpec | None:
-        mine = (Filter("id", "eq", worker_id), Filter("removed_at", "is", "null"))
-        worker = next(iter((await self._select("workers", Query(filters=mine, limit=1))).rows), None)
-        if worker is None or worker.get("is_shared"):
+        found = await self._org_rows("workers", Filter("id", "eq", worker_id), limit=1)
+        if not found:
             return rx.toast.error("This runner no longer exists.")
-        self.accounts = await self._read_accounts()
-        self.worker_id, self.chosen = worker_id, read_runner(worker)
+        accounts = await self._org_rows("service_accounts", columns="id,name,is_disabled", order="name")
+        self.accounts, self.worker_id, self.chosen = build_accounts(accounts), worker_id, read_runner(found[0])
         self._draw_form()
         return None
-
-    async def _read_accounts(self) -> list[AccountChoice]:
-        filters = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        columns = "id,name,is_disabled"
-        page = await self._select("service_accounts", Query(columns=columns, filters=filters, order="name"))
-        return build_accounts(page.rows)
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

@@ -5,7 +5,7 @@ import structlog
 
 from app.frame.session import AppState
 from app.project.errors import AppError, SignedOut
-from app.project.models import Filter, Query
+from app.project.models import Filter
 from app.runners.view.first_steps import Step, steps
 from app.runners.view.form import TEST_GROUP, TEST_MODULE
 from app.ui.view import Row
@@ -25,16 +25,12 @@ class FirstStepsState(AppState, rx.State):
     is_shown: bool = False
 
     async def _first(self, table: str, columns: str, *filters: Filter) -> Row:
-        mine = Filter("org_id", "eq", await self._org_id())
-        query = Query(columns=columns, filters=(mine, *filters), order="created_at", limit=1)
-        rows = (await self._select(table, query)).rows
-        return rows[0] if rows else {}
+        return next(iter(await self._org_rows(table, *filters, columns=columns, order="created_at", limit=1)), {})
 
     async def _read(self) -> None:
-        kept, alive = Filter("removed_at", "is", "null"), Filter("deleted_at", "is", "null")
-        runner = await self._first("workers", "name", kept, Filter("never_contacted", "is", "false"))
+        runner = await self._first("workers", "name", Filter("never_contacted", "is", "false"))
         # A module of "Run a test plan" goes away again: nobody has made one of their own yet.
-        module = await self._first("modules", "path", alive, Filter("is_temporary", "is", "false"))
+        module = await self._first("modules", "path", Filter("is_temporary", "is", "false"))
         is_theirs = Filter("module_path", "neq", f"{TEST_GROUP}/{TEST_MODULE}")
         done = (Filter("type", "eq", "PLAN"), Filter("status", "eq", "SUCCEEDED"))
         plan = await self._first("provision_jobs", "number", *done, is_theirs)
@@ -75,5 +71,4 @@ class FirstStepsState(AppState, rx.State):
 
     @rx.event
     async def hide(self) -> None:
-        """Put the panel away in this browser."""
         self.hidden_for, self.is_shown = await self._org_id(), False

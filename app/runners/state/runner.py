@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import puts, takes
 from app.jobs.view.rows import JobRow
 from app.jobs.view.rows import build_row as build_job_row
+from app.jobs.view.words import RUNNING
 from app.live.page import LivePage
 from app.project.errors import NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
@@ -19,7 +20,6 @@ from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.ui.view import parse_time, read
 
 JOBS_SHOWN = 8
-RUNNING = ("CLAIMED", "PROCESSING")
 SETTINGS = ("allow_multiple_instances", "is_assigned_to_all_modules")
 NOBODY: RunnerRow = read(RunnerRow, {}, status="OFFLINE")
 

@@ -15,10 +15,10 @@ from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
+from app.runners.state.rollout import NO_ROLLOUT, Rollout, build_rollout
 from app.runners.view import rows as views
 from app.runners.view.filters import FACETS, STATUSES, Choice, RunnerFilter, choices, read, say_values
 from app.runners.view.jobs import ACTIVE, ActiveJob, active_row, say_counts
-from app.runners.view.rollouts import NO_ROLLOUT, Rollout, build_rollout
 from app.runners.view.tiles import Tile, tiles_of
 
 PAGE_SIZE = 50

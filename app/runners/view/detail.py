@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
-from app.runners.view.curves import NO_CURVE, Curve, smooth
 from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
+from app.runners.view.tiles import NO_CURVE, Curve, smooth
 from app.ui.view import Row, count, duration, parse_time, read
 
 TICK = timedelta(minutes=15)
@@ -67,7 +67,6 @@ NO_STRIP: Strip = {"marks": [], "load": NO_CURVE, "words": "", "axis": []}
 
 
 def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
-    """List instances, connected ones first."""
     ordered = sorted(instances, key=lambda row: (row["status"] == "OFFLINE", str(row["name"]).casefold()))
     return [
         read(
@@ -76,7 +75,7 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceDetail]:
             host=row.get("hostname") or "–",
             engines=say_note(row) or engines_of(row) or "–",
             error=_trouble(row),
-            isolation=ISOLATION.get(str(_facts(row).get("isolation")), "–"),
+            isolation=ISOLATION.get(str((row.get("facts") or {}).get("isolation")), "–"),
         )
         for row in ordered
     ]
@@ -92,11 +91,6 @@ ISOLATION = {
     "none": "Not isolated",
     "off": "Switched off",
 }
-
-
-def _facts(row: Row) -> Row:
-    facts = row.get("facts")
-    return facts if isinstance(facts, Mapping) else {}
 
 
 class LogLine(TypedDict):
@@ -121,13 +115,13 @@ def build_log(instances: Iterable[Row]) -> list[LogLine]:
 
 def _lines(row: Row) -> list[Row]:
     """Read what a process reported; it may be of any shape."""
-    lines = _facts(row).get("log")
+    lines = (row.get("facts") or {}).get("log")
     return [line for line in lines if isinstance(line, Mapping)] if isinstance(lines, list) else []
 
 
 def _trouble(row: Row) -> str:
     """Describe why an instance cannot work: it is degraded, or its last error."""
-    degraded = _facts(row).get("degraded")
+    degraded = (row.get("facts") or {}).get("degraded")
     reason = degraded.get("reason") if isinstance(degraded, Mapping) else None
     return str(reason or row.get("last_error") or "")
 
@@ -156,7 +150,6 @@ def cloud_rights(worker: Row) -> tuple[str, str]:
 
 
 def build_assignments(rows: Iterable[Row]) -> list[Assignment]:
-    """List what a runner serves, with how much that is."""
     return [_assignment(row) for row in rows]
 
 
@@ -205,7 +198,6 @@ READY = "Ready"
 
 
 def build_events(rows: Iterable[Row]) -> list[EventRow]:
-    """List events in words, newest first as they come."""
     return [_event(row) for row in rows]
 
 

@@ -6,8 +6,6 @@ from app.ui.view import Row
 
 
 class Step(TypedDict):
-    """One step: what to do, or what was done."""
-
     title: str
     text: str
     href: str

@@ -83,11 +83,6 @@ def new_name_problem(name: str) -> str:
     return f"{NAME_RULE} A letter or digit at both ends.{proposal}"
 
 
-def _slots(text: str) -> int:
-    """Read the number of jobs that each instance runs at a time."""
-    return fields.whole_number(text, 1, MOST_SLOTS)
-
-
 def account_of(value: str) -> str | None:
     """Read the chosen service account; none is a choice, too."""
     return None if value in ("", NO_ACCOUNT) else value
@@ -98,7 +93,7 @@ def check_host(form: Mapping[str, str]) -> Checked:
     checked = Checked()
     checked.spec = {
         "labels": checked.take("labels", form, fields.labels, []),
-        "capacity": checked.take("capacity", form, _slots, 1),
+        "capacity": checked.take("capacity", form, lambda text: fields.whole_number(text, 1, MOST_SLOTS), 1),
     }
     return checked
 

@@ -9,8 +9,6 @@ ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING")
 
 
 class ActiveJob(TypedDict):
-    """A job that waits for a runner or has one."""
-
     id: int
     number: int
     type: str

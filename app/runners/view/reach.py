@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.ui.view import Row
+from app.ui.view import Row, is_below
 
 
 @dataclass(frozen=True)
@@ -12,11 +12,6 @@ class Reach:
 
     shared: int = 0
     alone: int = 0
-
-
-def covers(path: str, module_path: str) -> bool:
-    """Return whether an assignment at `path` covers a module; '' covers all of them."""
-    return path in ("", module_path) or module_path.startswith(path + "/")
 
 
 def serves(worker: Row, paths: Iterable[str], module: Row) -> bool:
@@ -28,7 +23,7 @@ def serves(worker: Row, paths: Iterable[str], module: Row) -> bool:
         return False
     if worker.get("is_shared") or worker.get("is_assigned_to_all_modules"):
         return True
-    return any(covers(path, str(module["path"])) for path in paths)
+    return any(is_below(str(module["path"]), path) for path in paths)
 
 
 def is_willing(worker: Row) -> bool:

@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
+from app.jobs.view.words import ENGINE_WORDS
 from app.runners.view.events import say_reason
 from app.ui.view import Row, capitalised, count, duration, read
 
-ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi", "terragrunt": "Terragrunt"}
 PREPARING = "being prepared"
 
 
 class InstanceRow(TypedDict):
-    """A connected process under its runner."""
-
     id: str
     name: str
     host: str
@@ -24,8 +22,6 @@ class InstanceRow(TypedDict):
 
 
 class Condition(TypedDict):
-    """One thing that is wrong with a runner."""
-
     code: str
     word: str
     text: str
@@ -220,7 +216,7 @@ def say_note(instance: Row) -> str:
     """Describe what an instance reports of its engines, by their full names: OpenTofu is being prepared, 40 %."""
     note = str(instance.get("engine_note") or "")
     engine, found, rest = note.partition(" ")
-    return f"{ENGINES.get(engine, engine.capitalize())}{found}{rest}"
+    return f"{ENGINE_WORDS.get(engine, engine.capitalize())}{found}{rest}"
 
 
 def engine_note(instances: Sequence[Row]) -> str:

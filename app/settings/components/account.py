@@ -9,10 +9,9 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.project.token_limits import EVERYTHING, LIMITS
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
-from app.settings.state.account import AccountState
-from app.settings.state.personal_tokens import DAYS, PersonalTokensState, TokenView
-from app.settings.state.sessions import SessionsState
+from app.settings.state.account import DAYS, AccountState, PersonalTokensState, SessionsState, TokenView
 from app.settings.view.sessions import SessionView
+from app.ui.badges import pill
 from app.ui.controls import act_button, choice, icon, plain_button, secret_line, small_button
 from app.ui.dialog import alert, cancel, dialog_acts, dialog_field, dialog_input, error_line, question
 from app.ui.elements import clock_time, date
@@ -47,7 +46,7 @@ TOKEN_COLUMNS = (
 
 
 def _browser(row: rx.Var[SessionView]) -> rx.Component:
-    this = rx.badge("This one", color_scheme="gray", radius="full")
+    this = pill("This one")
     return rx.el.div(strong("device")(row), rx.cond(row["is_this"], this), class_name="ry-row")
 
 
@@ -168,7 +167,6 @@ def session_dialogs() -> list[rx.Component]:
 
 
 def _shown() -> rx.Component:
-    """A new token, once, above the list."""
     note = rx.el.p(
         icon("triangle-alert", class_name="t-amb"),
         rx.el.span(" Shown once and stored only as a hash. If you lose it, create a new one. "),

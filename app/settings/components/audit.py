@@ -5,8 +5,8 @@ import reflex as rx
 from app.settings.components.settings_page import admins_only, settings_page
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.view.audit import AuditRow, Change
-from app.ui.controls import choice, dropdown, icon, page_link, plain_button
-from app.ui.elements import DOWNLOAD, clock_seconds
+from app.ui.controls import choice, export_menu, icon, page_link
+from app.ui.elements import clock_seconds
 from app.ui.panel import empty
 from app.ui.resource import Column, moment, resource_panel, unmarked
 from app.ui.table import page_foot, search_box, show_all
@@ -53,9 +53,6 @@ def _audit_bar() -> rx.Component:
         on_change=AuditState.choose_action,
         width=None,
     )
-    button = plain_button(icon("download"), "Export")
-    ways = (_export("csv", "CSV, for a spreadsheet"), _export("jsonl", "JSON lines, for programs"))
-    export = dropdown(button, *ways, align="end")
     who = search_box(
         "audit-search",
         "Search by who",
@@ -64,14 +61,7 @@ def _audit_bar() -> rx.Component:
         class_name="ry-audit-search",
         placeholder="Who",
     )
-    return rx.fragment(who, kinds, export)
-
-
-def _export(kind: str, label: str) -> rx.Component:
-    address = f"/api/audit.{kind}?" + AuditState.export
-    return rx.dropdown_menu.item(
-        rx.el.a(label, href=address, custom_attrs=DOWNLOAD, class_name="ry-menu-link"), as_child=True
-    )
+    return rx.fragment(who, kinds, export_menu("/api/audit", "?" + AuditState.export))
 
 
 def audit() -> rx.Component:

@@ -7,6 +7,7 @@ from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.cloud_identities import IdentitiesState
 from app.settings.view.cloud_identities import IdentityView
+from app.ui.badges import pill
 from app.ui.controls import code_block, icon, page_link
 from app.ui.elements import ago
 from app.ui.form.elements import Fields, form_dialog
@@ -17,17 +18,11 @@ State = IdentitiesState
 
 
 def _check(row: rx.Var[IdentityView]) -> rx.Component:
-    works = rx.badge(rx.el.i(class_name="ry-dot"), "Works", color_scheme="green", radius="full")
-    broken = rx.badge(
-        rx.el.i(class_name="ry-dot hollow"),
-        row["check_words"],
-        color_scheme="red",
-        radius="full",
-        title=row["check_words"],
-    )
-    unknown = rx.badge(row["check_words"], color_scheme="gray", radius="full")
+    works = pill(rx.el.i(class_name="ry-dot"), "Works", color="green")
+    broken = pill(rx.el.i(class_name="ry-dot hollow"), row["check_words"], color="red", title=row["check_words"])
+    unknown = pill(row["check_words"])
     testing = page_link(
-        rx.badge(icon("loader-circle", class_name="ry-spin"), row["check_words"], color_scheme="blue", radius="full"),
+        pill(icon("loader-circle", class_name="ry-spin"), row["check_words"], color="blue"),
         href="/dashboard/jobs/" + row["test_job"].to_string(),
         underline="none",
     )

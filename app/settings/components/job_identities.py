@@ -8,6 +8,7 @@ from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.view.job_identities import FIELDS, KINDS, JobIdentityView
+from app.ui.badges import pill
 from app.ui.controls import code_block, icon, page_link
 from app.ui.form.elements import Fields, form_dialog, labelled, text_field
 from app.ui.panel import empty
@@ -18,9 +19,9 @@ State = JobIdentitiesState
 
 def _test(row: rx.Var[JobIdentityView]) -> rx.Component:
     href = "/dashboard/jobs/" + row["test_job"].to_string()
-    works = rx.badge(rx.el.i(class_name="ry-dot"), "Works", color_scheme="green", radius="full")
-    refused = rx.badge(rx.el.i(class_name="ry-dot hollow"), "Refused", color_scheme="red", radius="full")
-    testing = rx.badge(icon("loader-circle", class_name="ry-spin"), "Testing", color_scheme="blue", radius="full")
+    works = pill(rx.el.i(class_name="ry-dot"), "Works", color="green")
+    refused = pill(rx.el.i(class_name="ry-dot hollow"), "Refused", color="red")
+    testing = pill(icon("loader-circle", class_name="ry-spin"), "Testing", color="blue")
     words = rx.el.small(row["test_words"], class_name="mut ry-breaks")
     shown = rx.match(
         row["test"],

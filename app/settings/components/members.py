@@ -7,9 +7,9 @@ import reflex as rx
 from app.frame.layout import admin_button
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
-from app.settings.state.members import MembersState
-from app.settings.state.teams import Person, TeamsState
+from app.settings.state.members import MembersState, Person, TeamsState
 from app.settings.view.members import ROLES, MemberRow
+from app.ui.badges import pill
 from app.ui.controls import act_button, choice, icon, plain_button, secret_line
 from app.ui.dialog import alert, dialog, dialog_acts, question
 from app.ui.elements import ago
@@ -49,12 +49,7 @@ def _role(row: rx.Var[MemberRow]) -> rx.Component:
 
 
 def _badge(row: rx.Var[MemberRow]) -> rx.Component:
-    invited = rx.badge(
-        rx.cond(row["is_expired"], "expired", "invited"),
-        color_scheme="gray",
-        radius="full",
-        custom_attrs={"data-testid": "invited"},
-    )
+    invited = pill(rx.cond(row["is_expired"], "expired", "invited"), custom_attrs={"data-testid": "invited"})
     you = rx.el.span("you", class_name="mut")
     return rx.cond(row["is_invited"], invited, rx.cond(row["is_me"], you))
 

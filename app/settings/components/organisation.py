@@ -1,5 +1,7 @@
 """The organisation itself: its settings, and its end."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import SessionState
@@ -17,28 +19,16 @@ def _organisation_form() -> rx.Component:
     may = SessionState.role == "owner"
     save = plain_button("Save", type="submit", disabled=~state.is_changed | ~may)
     said = rx.cond(may, rx.cond(state.is_changed, "", "No changes"), "Only an owner changes this.")
+    days = "Days. Older logs are removed; jobs, plans and events stay."
+    longer, example = "What takes longer is stopped. Groups and modules may have others.", "plan=1h, apply=4h, hook=60s"
+
+    def line(key: str, label: str, hint: str, **props: Any) -> rx.Component:
+        return text_field(key, label, getattr(state, key), state.errors, hint, on_change=state.touch, **props)
+
     return rx.form(
-        text_field(
-            "name", "Name", state.name, state.errors, "What members see in menus and messages.", on_change=state.touch
-        ),
-        text_field(
-            "retention",
-            "Keep job logs for",
-            state.retention,
-            state.errors,
-            "Days. Older logs are removed; jobs, plans and events stay.",
-            type="number",
-            on_change=state.touch,
-        ),
-        text_field(
-            "time_limits",
-            "Time limits",
-            state.time_limits,
-            state.errors,
-            "What takes longer is stopped. Groups and modules may have others.",
-            placeholder="plan=1h, apply=4h, hook=60s",
-            on_change=state.touch,
-        ),
+        line("name", "Name", "What members see in menus and messages."),
+        line("retention", "Keep job logs for", days, type="number"),
+        line("time_limits", "Time limits", longer, placeholder=example),
         check_field(
             "People may approve jobs that they requested themselves",
             name="can_approve_own",

@@ -7,9 +7,9 @@ from app.frame.pick import picks
 from app.frame.session import SessionState
 from app.settings.components.settings_page import settings_page
 from app.settings.state.service_accounts import AccountsState
-from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
-from app.settings.view.trusts import PLATFORMS
-from app.ui.controls import copy_button, once_line, plain_button, secret_line, segments
+from app.settings.view.service_accounts import NO_ROLE, PLATFORMS, ROLES, AccountView, TrustView
+from app.ui.badges import pill
+from app.ui.controls import choice, plain_button, secret_line, segments, shown_line
 from app.ui.dialog import question, secret_dialog
 from app.ui.form.elements import Fields, field, form_dialog, text_area, text_field
 from app.ui.panel import empty
@@ -19,7 +19,7 @@ State = AccountsState
 
 
 def _name(row: rx.Var[AccountView]) -> rx.Component:
-    disabled = rx.badge("disabled", color_scheme="gray", radius="full")
+    disabled = pill("disabled")
     return rx.el.div(strong("name")(row), rx.cond(row["is_disabled"], disabled), class_name="ry-row")
 
 
@@ -98,11 +98,9 @@ def _fields() -> list[rx.Component]:
 
 def _role() -> rx.Component:
     words = {NO_ROLE: "None (runners only)", **{role: role for role in ROLES if role != NO_ROLE}}
-    options = [rx.select.item(text, value=role) for role, text in words.items()]
-    control = rx.select.root(
-        rx.select.trigger(id="s-role"), rx.select.content(*options), name="role", default_value=State.chosen["role"]
-    )
-    return field("role", "Role in the organisation", control, State.errors, "What a pipeline may do as this account.")
+    label, chosen = "Role in the organisation", {"name": "role", "default_value": State.chosen["role"]}
+    control = choice(label, words, width=None, key="s-role", **chosen)
+    return field("role", label, control, State.errors, "What a pipeline may do as this account.")
 
 
 def _shown() -> rx.Component:
@@ -112,11 +110,7 @@ def _shown() -> rx.Component:
         title="Copy the secret now",
         text="It is shown once. Only its hash is kept: if you lose it, create a new one.",
         lines=[
-            once_line(
-                "Client id",
-                rx.el.span(State.shown_client, class_name="ry-el"),
-                copy_button(State.shown_client, "Copy the client id"),
-            ),
+            shown_line("Client id", State.shown_client, "Copy the client id"),
             secret_line("Secret", owner, "Copy the secret"),
         ],
         on_close=State.forget,

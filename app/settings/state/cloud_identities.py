@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import reflex as rx
 
 from app.live.item_form import Items, Removal
-from app.project.models import Filter, Query
+from app.project.models import Filter
 from app.project.store import AGAIN, Changed, OrgStore
 from app.settings.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
 
@@ -24,22 +24,16 @@ class IdentitiesState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
             return
-        filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
-        page = await self._select("cloud_identities", Query(filters=filters, order="name", limit=500))
-        deployed = Query(
-            columns="id,name,cloud_identity_id",
-            filters=(filters[0], filters[1], Filter("cloud_identity_id", "not.is", "null")),
-            order="id",
+        rows = await self._org_rows("cloud_identities", order="name", limit=500)
+        deployed, columns = Filter("cloud_identity_id", "not.is", "null"), "id,name,cloud_identity_id"
+        workers = await self._org_rows("workers", deployed, columns=columns, order="id")
+        tests, newest = (
+            Filter("target_identity_id", "not.is", "null"),
+            {"order": "id", "is_descending": True, "limit": 100},
         )
-        tests = Query(
-            columns="id,number,status,target_identity_id",
-            filters=(filters[0], Filter("target_identity_id", "not.is", "null")),
-            order="id",
-            is_descending=True,
-            limit=100,
-        )
-        workers, jobs = await self._select_all("workers", deployed), (await self._select("provision_jobs", tests)).rows
-        self._assign("rows", [build_view(row, workers, jobs) for row in page.rows])
+        columns = "id,number,status,target_identity_id"
+        jobs = await self._org_rows("provision_jobs", tests, columns=columns, **newest)
+        self._assign("rows", [build_view(row, workers, jobs) for row in rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
@@ -66,7 +60,6 @@ class IdentitiesState(Items, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Test an identity on a runner; the table shows the result."""
         if self._find(key) is None:
             return None
         answer = await self._rpc("verify_cloud_identity", {"p_identity": key})

@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.frame.session import takes
 from app.live.item_form import Items, Removal
-from app.project.models import Filter, Query
+from app.project.models import Filter
 from app.project.runtime import runtime
 from app.project.store import AGAIN, Changed, OrgStore
 from app.settings.view.job_identities import KINDS, JobIdentityView, build_view, check_form
@@ -31,17 +31,11 @@ class JobIdentitiesState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not _concerns(store, changed):
             return
-        org = Filter("org_id", "eq", store.org_id)
-        page = await self._select("job_identities", Query(filters=(org,), order="path,name", limit=500))
-        tests = Query(
-            columns="id,status,module_path,result,error,is_test:payload->options->test_identities",
-            filters=(org, Filter("type", "eq", "OUTPUT")),
-            order="id",
-            is_descending=True,
-            limit=100,
-        )
-        jobs = [job for job in (await self._select("provision_jobs", tests)).rows if job["is_test"]]
-        self._assign("rows", [build_view(row, jobs) for row in page.rows])
+        rows = await self._org_rows("job_identities", order="path,name", limit=500)
+        tests, newest = Filter("type", "eq", "OUTPUT"), {"order": "id", "is_descending": True, "limit": 100}
+        columns = "id,status,module_path,result,error,is_test:payload->options->test_identities"
+        jobs = await self._org_rows("provision_jobs", tests, columns=columns, **newest)
+        self._assign("rows", [build_view(row, [job for job in jobs if job["is_test"]]) for row in rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
@@ -61,9 +55,8 @@ class JobIdentitiesState(Items, rx.State):
         policies = await self._rpc("identity_trust_policies", args)
         self.plan_trust, self.apply_trust = (json.dumps(policies[phase], indent=2) for phase in ("plan", "apply"))
 
-    async def _module_at(self, org_id: str, operator: str, path: str) -> str:
-        filters = (Filter("org_id", "eq", org_id), Filter("deleted_at", "is", "null"), Filter("path", operator, path))
-        found = (await self._select("modules", Query(columns="id", filters=filters, order="path", limit=1))).rows
+    async def _module_at(self, operator: str, path: str) -> str:
+        found = await self._org_rows("modules", Filter("path", operator, path), columns="id", order="path", limit=1)
         return str(found[0]["id"]) if found else ""
 
     @rx.event
@@ -93,7 +86,7 @@ class JobIdentitiesState(Items, rx.State):
             return None
         org, path = await self._org_id(), found["path"]
         below = f"{path}/%".lstrip("/")
-        module = await self._module_at(org, "eq", path) or await self._module_at(org, "like", below)
+        module = await self._module_at("eq", path) or await self._module_at("like", below)
         if not module:
             return rx.toast.error("There is no module to test it with", description=f"Create one below {path}.")
         args = {"p_org": org, "p_type": "OUTPUT", "p_module": module, "p_options": {"test_identities": True}}

@@ -1,17 +1,18 @@
 """Members and roles, and invitations by link."""
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
 from app.frame.session import puts, takes
+from app.live.item_form import OpenForm, Removal, Removing
 from app.live.page import LivePage
 from app.project.invitations import make_secret
-from app.project.models import BrowserSession, Filter, Query
+from app.project.models import BrowserSession, Row
 from app.project.store import Changed, OrgStore
-from app.settings.state.teams import TeamsState
-from app.settings.view.members import ROLES, MemberRow, Removal, build_removal, build_rows, check_email
+from app.settings.view.members import ROLES, MemberRow, RemovalWords, build_removal, build_rows, check_email
+from app.ui.view import read
 
 
 class MembersState(LivePage, rx.State):
@@ -25,7 +26,7 @@ class MembersState(LivePage, rx.State):
     invited_id: str = ""
     invited_email: str = ""
     removing: str = ""
-    removal: Removal = {"title": "", "text": "", "act": ""}
+    removal: RemovalWords = {"title": "", "text": "", "act": ""}
 
     choose_role = takes("role", of=ROLES)
     keep = puts(removing="")
@@ -35,9 +36,8 @@ class MembersState(LivePage, rx.State):
         (await self.get_state(TeamsState))._close()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        mine = (Filter("org_id", "eq", store.org_id),)
-        members = (await self._select("memberships", Query(filters=mine, limit=1000))).rows
-        invited = (await self._select("invitations", Query(filters=mine, order="created_at", limit=1000))).rows
+        members = await self._org_rows("memberships", limit=1000)
+        invited = await self._org_rows("invitations", order="created_at", limit=1000)
         await (await self.get_state(TeamsState))._read(members)
         who = await self._who()
         sign_ins = await self._rpc("member_sign_ins", {"p_org": store.org_id}) if who.can_admin else []
@@ -110,3 +110,73 @@ class MembersState(LivePage, rx.State):
             return rx.call_script("window.location.assign('/dashboard/runners')")
         await self._again()
         return rx.toast.success("Withdrawn" if row["is_invited"] else f"{row['email']} is no longer a member")
+
+
+class TeamView(TypedDict):
+    id: str
+    name: str
+    members: list[str]
+    count: int
+    since: str
+
+
+class Person(TypedDict):
+    id: str
+    email: str
+
+
+def build_teams(teams: list[Row], places: list[Row]) -> list[TeamView]:
+    def view(team: Row) -> TeamView:
+        members = [str(row["user_id"]) for row in places if row["team_id"] == team["id"]]
+        return read(TeamView, team, members=members, count=len(members), since=team["created_at"])
+
+    return [view(team) for team in teams]
+
+
+class TeamsState(Removing, OpenForm, rx.State):
+    REMOVAL = Removal("delete_team", "p_team", "Deleted {}")
+
+    rows: list[TeamView] = []
+    people: list[Person] = []
+    chosen: TeamView = read(TeamView, {})
+    is_choosing: bool = False
+
+    # Close that list; each tick was saved at once.
+    close = puts(is_choosing=False)
+
+    def _close(self) -> None:
+        self.is_open, self.removing, self.is_choosing = False, "", False
+
+    async def _read(self, members: list[Row]) -> None:
+        teams = await self._org_rows("teams", order="name")
+        places = await self._org_rows("team_members", order="team_id,user_id")
+        self._assign("rows", build_teams(teams, places))
+        people = sorted(members, key=lambda row: str(row["email"]))
+        self._assign("people", [{"id": str(row["user_id"]), "email": str(row["email"])} for row in people])
+        self._assign("chosen", self._find(self.chosen["id"]) or self.chosen)
+
+    @rx.event
+    def add(self) -> None:
+        self._draw_form()
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Create the team; the page reads it with the wake-up that follows."""
+        if not self.is_open:
+            return None
+        name = str(form.get("name") or "")
+        args = {"p_org": await self._org_id(), "p_name": name}
+        said = await self._act("create_team", args, f"Created {name}", "Choose its members in its menu.")
+        self.is_open = False
+        return said
+
+    @rx.event
+    def choose(self, key: str) -> None:
+        found = self._find(key)
+        if found is not None:
+            self.chosen, self.is_choosing = found, True
+
+    @rx.event
+    async def put(self, user: str, is_member: bool) -> None:
+        args = {"p_team": self.chosen["id"], "p_user": user, "p_is_member": is_member}
+        await self._rpc("set_team_member", args)

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.session import takes
 from app.jobs.view.checks import LEVELS, PolicySet, policy_set
 from app.live.item_form import Items, Removal
-from app.project.models import Filter, Query, Row
+from app.project.models import Row
 from app.project.store import AGAIN, Changed, OrgStore
 from app.ui.form.fields import Checked, texts
 from app.ui.view import read
@@ -71,9 +71,8 @@ class PoliciesState(Items, rx.State):
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if changed.touches({AGAIN}):
-            filters = (Filter("org_id", "eq", store.org_id),)
-            page = await self._select("policy_sets", Query(filters=filters, order="path,name", limit=500))
-            self._assign("rows", [build_view(row) for row in page.rows])
+            rows = await self._org_rows("policy_sets", order="path,name", limit=500)
+            self._assign("rows", [build_view(row) for row in rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)

@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.frame.session import SEGMENT, ShownSecret, puts, takes
 from app.live.item_form import ItemForm
-from app.project.models import BrowserSession, Filter, Query
+from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 from app.settings.view.service_accounts import AccountView, TrustView, build_view, check_form, new_trust
 from wire.tokens import SERVICE_ACCOUNT, NewToken, make_token
@@ -37,9 +37,8 @@ class AccountsState(ItemForm, ShownSecret, rx.State):
         self.is_open, self.asking, self.shown_id = False, "", ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        filters = (Filter("org_id", "eq", store.org_id), Filter("removed_at", "is", "null"))
-        page = await self._select("service_accounts", Query(filters=filters, order="name", limit=500))
-        self._assign("rows", [build_view(row) for row in page.rows])
+        rows = await self._org_rows("service_accounts", order="name", limit=500)
+        self._assign("rows", [build_view(row) for row in rows])
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)

@@ -21,8 +21,6 @@ SHOWN_CLAIMS = ("iss", "sub", "email", "email_verified", "name")
 
 
 class DomainView(TypedDict):
-    """A domain with the DNS record that proves it."""
-
     id: str
     name: str
     is_proved: bool
@@ -135,7 +133,6 @@ class SignInState(Removing, OpenForm, LivePage, rx.State):
 
     @rx.event
     async def remove_provider(self) -> Any:
-        """Remove the provider with all that depends on it."""
         self.is_ending = False
         await self._invoke("sign-in", {"organization": await self._org_id(), "remove": True})
         await self._again()

@@ -146,7 +146,6 @@ def _is_plain(value: object) -> bool:
 
 
 def changes(found: object) -> list[Change]:
-    """List what was changed, old and new."""
     if not isinstance(found, Mapping):
         return []
     return [

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import TypedDict
 
+from app.jobs.view.words import ACTIVE
 from app.ui.form.fields import Checked, texts
-from app.ui.view import Row, read
+from app.ui.view import Row, is_below, read
 
 KINDS = {
     "aws": "AWS roles",
@@ -39,7 +40,6 @@ FIELDS = {
     "kubernetes": {"server": "https://cluster.example.com:6443", "certificate_authority": ""},
     "custom": {},
 }
-RUNNING = ("QUEUED", "CLAIMED", "RUNNING")
 
 
 class JobIdentityView(TypedDict):
@@ -60,7 +60,7 @@ class JobIdentityView(TypedDict):
 def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
     """Put an identity into words; tests are jobs, the newest first."""
     settings = row.get("settings") or {}
-    job = next((each for each in tests if _covers(str(row["path"]), str(each["module_path"]))), None)
+    job = next((each for each in tests if is_below(str(each["module_path"]), str(row["path"]))), None)
     test, words = test_words(str(row["name"]), job)
     roles = [str(value) for key, value in sorted(settings.items()) if key.startswith(("plan_", "apply_"))]
     return read(
@@ -76,15 +76,11 @@ def build_view(row: Row, tests: Iterable[Row] = ()) -> JobIdentityView:
     )
 
 
-def _covers(path: str, module: str) -> bool:
-    return path in ("", module) or module.startswith(f"{path}/")
-
-
 def test_words(name: str, job: Row | None) -> tuple[str, str]:
     """Describe how the last test ended, in the cloud's own words."""
     if job is None:
         return "NONE", "Not tested"
-    if job["status"] in RUNNING:
+    if job["status"] in ACTIVE:
         return "TESTING", "Testing"
     answer = str(((job.get("result") or {}).get("identities") or {}).get(name) or "")
     if job["status"] == "SUCCEEDED":

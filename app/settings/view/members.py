@@ -12,8 +12,6 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class MemberRow(TypedDict):
-    """A member, or somebody who is invited."""
-
     key: str
     id: str
     email: str
@@ -74,13 +72,13 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
     )
 
 
-class Removal(TypedDict):
+class RemovalWords(TypedDict):
     title: str
     text: str
     act: str
 
 
-def build_removal(row: MemberRow) -> Removal:
+def build_removal(row: MemberRow) -> RemovalWords:
     """Name who loses which access: I, another member, or somebody who has not accepted yet."""
     if row["is_invited"]:
         return {

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from app.runners.view.launch import AUDIENCE
-from app.settings.view.trusts import PLATFORMS
+from app.runners.view.commands import AUDIENCE
 from app.ui.form import fields
 from app.ui.form.fields import Checked, Wrong, texts
 from app.ui.view import Row, read
@@ -85,7 +85,7 @@ def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -
     description = checked.take("description", form, lambda text: fields.text_of(text.strip(), 500), "")
     checked.spec = {"name": name, "description": description}
     if is_new:
-        checked.spec["path"] = checked.take("path", form, _optional_group, "")
+        checked.spec["path"] = checked.take("path", form, lambda text: text.strip() and fields.group_path(text), "")
     role = form.get("role", NO_ROLE)
     checked.spec["role"] = role if role in ROLES[1:] else None
     if checked.spec["role"] and checked.spec.get("path"):
@@ -93,10 +93,6 @@ def check_form(raw: object, *, is_new: bool, trusts: Sequence[TrustView] = ()) -
     if form.get("way") == "oidc":
         checked.spec["trusts"] = [_trust(form, checked, trust["key"]) for trust in trusts]
     return checked
-
-
-def _optional_group(text: str) -> str:
-    return fields.group_path(text) if text.strip() else ""
 
 
 def _trust(form: Mapping[str, str], checked: Checked, key: str) -> dict[str, Any]:
@@ -130,3 +126,48 @@ def _claims(text: str) -> dict[str, Any]:
     if not all(isinstance(value, str | int | bool | list) for value in claims.values()):
         raise Wrong("Each claim has a text, a number or a list of them.")
     return claims
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform that runs workloads: the signer of its tokens, and the claims that distinguish one workload from all others."""
+
+    label: str
+    issuer: str
+    claims: dict[str, Any]
+    hint: str
+
+    @property
+    def claims_text(self) -> str:
+        return json.dumps(self.claims, indent=2)
+
+
+PLATFORMS: dict[str, Platform] = {
+    "github": Platform(
+        "GitHub Actions",
+        "https://token.actions.githubusercontent.com",
+        {"repository": "OWNER/REPOSITORY", "ref": "refs/heads/main"},
+        "The job needs permissions: id-token: write.",
+    ),
+    "gitlab": Platform(
+        "GitLab",
+        "https://gitlab.com",
+        {"project_path": "GROUP/PROJECT", "ref": "main", "ref_type": "branch"},
+        "The job names the audience under id_tokens.",
+    ),
+    "kubernetes": Platform(
+        "Kubernetes",
+        "https://OIDC-ISSUER-OF-THE-CLUSTER",
+        {"sub": "system:serviceaccount:NAMESPACE:SERVICE-ACCOUNT"},
+        "kubectl get --raw /.well-known/openid-configuration names the issuer; it must be public.",
+    ),
+    "aws": Platform(
+        "AWS",
+        "https://sts.amazonaws.com",
+        {"role": "arn:aws:iam::123456789012:role/ROLE"},
+        "The helper runyard-worker credential aws-iam signs who the machine is.",
+    ),
+    "generic": Platform(
+        "Another issuer", "https://ISSUER", {"sub": "SUBJECT"}, "Bind what tells your workload from those of others."
+    ),
+}

@@ -4,8 +4,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.triggers.state.git import GitState
-from app.triggers.state.git_logins import GitLoginsState
-from app.triggers.view.git_logins import ME, LoginView
+from app.triggers.state.git_logins import ME, GitLoginsState, LoginView
 from app.ui.controls import act_button, choice, copy_button, icon, offered, plain_button
 from app.ui.dialog import alert, dialog_acts, form_sheet
 from app.ui.form.elements import field, text_field

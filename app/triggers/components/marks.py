@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.ui.badges import pill
 from app.ui.controls import icon
 
 RUNS = {
@@ -45,7 +46,7 @@ RESULTS = {"success": ("circle-check", "green"), "failure": ("circle-x", "red"),
 def result_mark(state: rx.Var[str], words: Any) -> rx.Component:
     """The badge for the result of a module or a whole change, in its own words."""
     badges = [
-        (key, rx.badge(icon(name, "xs"), words, color_scheme=color, radius="full", custom_attrs={"data-status": key}))
+        (key, pill(icon(name, "xs"), words, color=color, custom_attrs={"data-status": key}))
         for key, (name, color) in RESULTS.items()
     ]
     return rx.match(state, *badges, rx.el.span("–", class_name="mut"))
@@ -53,7 +54,7 @@ def result_mark(state: rx.Var[str], words: Any) -> rx.Component:
 
 def _mark(status: rx.Var[str], known: dict[str, tuple[str, str, str]]) -> rx.Component:
     badges = [
-        (key, rx.badge(icon(name, "xs"), words, color_scheme=color, radius="full", custom_attrs={"data-status": key}))
+        (key, pill(icon(name, "xs"), words, color=color, custom_attrs={"data-status": key}))
         for key, (name, color, words) in known.items()
     ]
     return rx.match(status, *badges, rx.el.span("–", class_name="mut"))

@@ -8,6 +8,7 @@ from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
+from app.ui.badges import pill
 from app.ui.controls import choice, icon, plain_button, small_button
 from app.ui.dialog import form_sheet
 from app.ui.elements import clock_seconds
@@ -46,7 +47,7 @@ def _rule_actions(row: rx.Var[RuleView]) -> rx.Component:
 
 
 def _events(row: rx.Var[RuleView]) -> rx.Component:
-    off = rx.badge("off", color_scheme="gray", radius="full")
+    off = pill("off")
     return rx.el.span(row["events"], rx.cond(row["is_on"], rx.fragment(), off), class_name="ry-row")
 
 

@@ -4,14 +4,17 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.pick import ZONES, picks
 from app.frame.session import SessionState
 from app.triggers.components.marks import trigger_mark
 from app.triggers.state.triggers import PAGE_SIZE, TriggersState
 from app.triggers.view.triggers import KINDS, TriggerView
-from app.ui.controls import act_button, icon, link_button, page_link, segments
+from app.ui.controls import act_button, choice, icon, link_button, page_link, segments
+from app.ui.dialog import form_sheet
 from app.ui.elements import ago
+from app.ui.form.elements import Fields, exact_input, field, labelled, problem_line
 from app.ui.panel import empty
-from app.ui.resource import Act, Column, resource_panel, row_menu
+from app.ui.resource import Act, Column, removal, resource_panel, row_menu
 from app.ui.table import page_foot, search_box, show_all
 
 State = TriggersState
@@ -112,3 +115,55 @@ def triggers_panel() -> rx.Component:
     foot = rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total))
     add = rx.cond(SessionState.can_operate, create)
     return resource_panel(State, "Triggers", ABOUT, COLUMNS, _none(), _bar(), add=add, mark=_mark, foot=foot)
+
+
+OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}
+
+
+def _kinds() -> rx.Component:
+    kinds = {"hourly": "Hourly", "daily": "Daily", "weekly": "Weekly", "cron": "Cron"}
+    return segments("When", kinds, value=State.kind, on_change=State.set_kind)
+
+
+def _times() -> rx.Component:
+    times = rx.el.ol(
+        rx.foreach(State.times, lambda each: rx.el.li(rx.el.span(each, class_name="num grow"))),
+        class_name="ry-nextruns",
+        style={"list_style": "none"},
+    )
+    wrong = problem_line("times", State.wrong)
+    return labelled("Next 5 runs", rx.cond(State.wrong != "", wrong, times))
+
+
+def _fields() -> list[rx.Component]:
+    errors, follows = State.errors, "Follows daylight saving time."
+    operation = choice("Operation", OPERATIONS, value=State.operation, on_change=State.set_operation)
+    cron = exact_input(id="s-cron", name="cron", value=State.cron, on_change=State.set_cron, class_name="ry-mono")
+    zone = exact_input(
+        **{**picks(ZONES), "id": "s-zone", "name": "zone", "value": State.zone, "on_change": State.set_zone}
+    )
+    where = {"class_name": "ry-mono", "placeholder": "platform/network", **picks("groups", "modules")}
+    return [
+        rx.el.div(
+            labelled("Operation", operation),
+            Fields(State).text("path", "Module or group", "If empty, all modules.", **where),
+            class_name="ry-two",
+        ),
+        labelled("When", _kinds()),
+        rx.el.div(
+            field("cron", "Cron", cron, errors, State.words),
+            field("zone", "Time zone", zone, errors, follows),
+            class_name="ry-two",
+        ),
+        _times(),
+    ]
+
+
+def schedule_dialogs() -> list[rx.Component]:
+    title = rx.cond(State.is_new, "Create schedule", "Edit schedule")
+    return [
+        form_sheet(
+            State, title, "Starts jobs at these times.", rx.cond(State.is_new, "Create schedule", "Save"), _fields()
+        ),
+        removal(State, "Remove", "It starts no more jobs. The jobs that it started stay.", "Remove schedule"),
+    ]

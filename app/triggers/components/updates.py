@@ -4,8 +4,7 @@ import reflex as rx
 
 from app.frame.pick import ZONES, picks
 from app.frame.session import SessionState
-from app.triggers.state.updates import UpdatesState
-from app.triggers.view.updates import DAYS
+from app.triggers.state.updates import DAYS, UpdatesState
 from app.ui.controls import plain_button
 from app.ui.elements import date
 from app.ui.form.elements import check_field, labelled, problem_line, text_field

@@ -148,7 +148,6 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
 
 
 def set_panels() -> rx.Component:
-    """The sets of the path, the running one first."""
     return rx.fragment(rx.foreach(State.sets, _set))
 
 

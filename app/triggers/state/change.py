@@ -15,8 +15,6 @@ _ADDRESS = re.compile(r"/changes/([0-9a-f-]{36})/(?:([0-9a-f]{40,64})|(\d{1,9}))
 
 
 class ChangeState(LivePage, rx.State):
-    """The page state of a change's page: the results of the change, live."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset(
         {"git_connections", "git_deliveries", "pull_requests", "provision_jobs", "approvals", "modules"}
     )

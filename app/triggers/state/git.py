@@ -21,8 +21,6 @@ PAGE = 20
 
 
 class GitState(Items, LogPages, ShownSecret, rx.State):
-    """Two tables, a form, and the webhook whose secret is being shown."""
-
     TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "git_logins", "modules"})
     EMPTY: ClassVar[git.ConnectionView] = NEW
     REMOVAL = Removal("disconnect_repository", "p_connection", "Disconnected {}")

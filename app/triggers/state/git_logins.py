@@ -1,13 +1,54 @@
 """Logins at git providers, the member of each, and the comment by which a member proves one."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 import reflex as rx
 
 from app.frame.session import puts
 from app.live.item_form import OpenForm, Removal, Removing
-from app.project.models import Filter, Query
-from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
+from app.ui.view import Row
+
+ME = "me"
+
+
+class LoginView(TypedDict):
+    """A login whose comments are commands."""
+
+    id: str
+    name: str
+    host: str
+    login: str
+    member: str
+    by: str
+    is_mine: bool
+
+
+class MemberChoice(TypedDict):
+    id: str
+    name: str
+
+
+def build_login(row: Row, me: str) -> LoginView:
+    host, login, member = (str(row.get(key) or "") for key in ("host", "login", "email"))
+    by = str(row.get("created_by_label") or "")
+    return {
+        "id": f"{host}/{login}", "name": f"{login} at {host}", "host": host, "login": login, "member": member,
+        "by": "Proved by a comment" if by == member else f"Linked by {by}", "is_mine": row.get("user_id") == me,
+    }  # fmt: skip
+
+
+def build_choices(members: Iterable[Row], me: str) -> list[MemberChoice]:
+    """Offer the caller first, who proves the login; an admin links the logins of others."""
+    others = [{"id": str(row["user_id"]), "name": str(row["email"])} for row in members if row["user_id"] != me]
+    return [{"id": ME, "name": "Me, by a comment"}, *(MemberChoice(id=one["id"], name=one["name"]) for one in others)]
+
+
+def check_login(form: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """Read the form: host, login, and what is wrong with them."""
+    host, login = (str(form.get(key) or "").strip() for key in ("host", "login"))
+    errors = {} if host and "/" not in host else {"host": "A host, such as github.com."}
+    return host, login, errors | ({} if login.strip("@") else {"login": "Your name there, such as octocat."})
 
 
 class GitLoginsState(Removing, OpenForm, rx.State):
@@ -29,8 +70,7 @@ class GitLoginsState(Removing, OpenForm, rx.State):
         who, org_id = await self._who(), await self._org_id()
         found = await self._rpc("list_git_logins", {"p_org": org_id})
         self._assign("rows", [build_login(row, who.user_id) for row in found])
-        mine = (Filter("org_id", "eq", org_id),)
-        members = (await self._select("memberships", Query(filters=mine, order="email", limit=1000))).rows
+        members = await self._org_rows("memberships", order="email", limit=1000)
         self._assign("members", build_choices(members if who.can_admin else [], who.user_id))
 
     async def _removal_arguments(self, found: Any) -> dict[str, Any]:

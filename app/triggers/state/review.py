@@ -14,8 +14,6 @@ from app.triggers.view.review import NOTHING, ReviewView, build, open_ids
 
 
 class ReviewState(LivePage, rx.State):
-    """The page state of the review page, with the choices made on it."""
-
     review: ReviewView = NOTHING
     chosen: list[str] = []
     is_asking: bool = False
@@ -51,14 +49,12 @@ class ReviewState(LivePage, rx.State):
 
     @rx.event
     def choose_step(self, label: str, is_on: bool) -> None:
-        """Choose all jobs of a step, or none."""
         step = [row["id"] for step in self.review["steps"] if step["label"] == label for row in step["rows"]]
         possible = [each for each in open_ids(self.review) if each in step]
         self.chosen = [each for each in self.chosen if each not in step] + (possible if is_on else [])
 
     @rx.event
     async def confirm(self) -> Any:
-        """Apply the chosen plans in order, and approve the chosen jobs."""
         if not self.is_asking or self.is_busy or not self.chosen:
             return None
         self.is_asking, self.is_busy = False, True

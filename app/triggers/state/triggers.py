@@ -29,8 +29,6 @@ RENEW_SECONDS = 1.0
 
 
 class TriggersState(Items, rx.State):
-    """The table of triggers, and the form of a schedule."""
-
     REMOVAL = Removal("remove_schedule", "p_schedule", "Schedule removed")
 
     rows: list[TriggerView] = []

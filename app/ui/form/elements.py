@@ -38,7 +38,6 @@ def exact_input(**props: Any) -> rx.Component:
 
 
 def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **props: Any) -> rx.Component:
-    """A line of text."""
     control = exact_input(
         # Joined: Reflex would make a ref of formatted text, named after a hash that differs from build to build.
         id="s-" + key,

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import puts, takes
 from app.live.item_form import Items, Removal
-from app.project.models import BrowserSession, Filter, Query
+from app.project.models import BrowserSession, Filter
 from app.project.store import Changed, OrgStore
 from app.variables.view import rows as views
 
@@ -49,21 +49,15 @@ class VariablesState(Items, rx.State):
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rows = await self._rpc("preview_variables", {"p_org": store.org_id, "p_path": self.path})
         self._assign("rows", views.build_rows(rows, self.path))
-        named = (
-            Filter("org_id", "eq", store.org_id),
-            Filter("path", "eq", self.path),
-            Filter("deleted_at", "is", "null"),
-        )
-        found = await self._select("modules", Query(columns="id", filters=named, limit=1))
-        self._assign("is_module", bool(found.rows))
-        await self._find_key(store.org_id)
+        named = Filter("path", "eq", self.path)
+        self._assign("is_module", bool(await self._org_rows("modules", named, columns="id", limit=1)))
+        await self._find_key()
         unused = await self._rpc("list_unused_variables", {"p_org": store.org_id}) if not self.path else []
         self._assign("unused", views.build_rows(unused, ""))
 
-    async def _find_key(self, org_id: str) -> None:
+    async def _find_key(self) -> None:
         """Read the key that secrets are sealed to; without one there are none."""
-        filters = (Filter("org_id", "eq", org_id), Filter("retired_at", "is", "null"))
-        found = (await self._select("sealing_keys", Query(filters=filters, limit=1))).rows
+        found = await self._org_rows("sealing_keys", limit=1)
         key = found[0] if found else {"id": "", "public_key": ""}
         self._assign("public_key", key["public_key"])
         self._assign("key_label", f"sealing-key={key['id']}")
@@ -94,11 +88,11 @@ class VariablesState(Items, rx.State):
     async def create_key(self, public_key: str) -> rx.event.EventSpec | None:
         """Take the public half of a key that the browser made, unless somebody made one meanwhile."""
         org_id, self.errors = await self._org_id(), {}
-        await self._find_key(org_id)
+        await self._find_key()
         if self.public_key:
             return rx.toast.warning("The organisation has a key already.", description="Delete the new sealing.key.")
         await self._rpc("create_sealing_key", {"p_org": org_id, "p_public_key": public_key})
-        await self._find_key(org_id)
+        await self._find_key()
         return rx.toast.success(
             "Key created.", description=f"Give sealing.key and the label {self.key_label} to runners."
         )

@@ -131,7 +131,8 @@ def check_form(raw: object, kind: str, *, is_enforced: bool, is_reference: bool 
     """Check the form of one variable; the database checks names and sizes."""
     form, checked = texts(raw), Checked()
     rule = fields.env_name if kind == "env" else _any_name
-    name, value = checked.take("name", form, rule, ""), checked.take("value", form, _any_value, "")
+    name = checked.take("name", form, rule, "")
+    value = checked.take("value", form, lambda text: fields.text_of(text, MOST_TEXT), "")
     if kind not in KINDS:
         checked.errors["kind"] = f"One of {', '.join(KINDS)}."
     if is_reference and not value.strip().startswith(SCHEMES):
@@ -162,10 +163,6 @@ def _any_name(text: str) -> str:
     if not text.strip():
         raise fields.Wrong("A name is needed.")
     return fields.text_of(text.strip(), 200)
-
-
-def _any_value(text: str) -> str:
-    return fields.text_of(text, MOST_TEXT)
 
 
 def _place(row: Row) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.jobs.view.detail import build_view
-from app.jobs.view.git import git_facts
+from app.jobs.view.facts import git_facts
 
 NONE = {"commit": "", "author": "", "pull_request": "", "commit_href": "", "pull_href": ""}
 

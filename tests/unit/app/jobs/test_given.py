@@ -1,6 +1,6 @@
 """The variables that a job was given, in words."""
 
-from app.jobs.view.given import build_given
+from app.jobs.view.facts import build_given
 
 
 def test_a_variable_names_its_source_its_version_and_later_changes() -> None:

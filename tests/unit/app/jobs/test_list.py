@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs.view.filters import JobFilter, count
-from app.jobs.view.rows import build_row, span
+from app.jobs.view.rows import JobFilter, build_row, count, span
 
 WORKER = "3f0c9a52-7d1e-4b8e-9c46-51a0e2d8b7f3"
 JOB: dict[str, Any] = {

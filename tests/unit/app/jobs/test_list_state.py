@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
-from app.jobs.view.filters import JobFilter
+from app.jobs.view.rows import JobFilter
 from app.live.patches import shown
 from app.project.store import EVERYTHING, Changed, OrgStore
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.jobs.view import plan, queue
+from app.project.shapes import shaped
 
 SUMMARY: dict[str, Any] = {
     "create": 2,
@@ -12,8 +13,8 @@ SUMMARY: dict[str, Any] = {
     "replace": 1,
     "delete": 0,
     "resources": [
-        {"address": "aws_iam_role.nodes", "action": "create", "status": "done"},
-        {"address": "aws_eks_cluster.this", "action": "update", "status": "running"},
+        {"address": "aws_iam_role.nodes", "action": "create", "status": "SUCCEEDED"},
+        {"address": "aws_eks_cluster.this", "action": "update", "status": "RUNNING"},
         {"address": "aws_eks_node_group.spot", "action": "replace"},
         {"address": "<img src=x onerror=alert(1)>", "action": "explode"},
         "not a resource",
@@ -23,11 +24,11 @@ SUMMARY: dict[str, Any] = {
 
 
 def states(job: dict[str, Any]) -> list[str]:
-    return [item.state for item in plan.build({"plan_summary": SUMMARY, **job}).resources]
+    return [item.state for item in plan.build(shaped("provision_jobs", {"plan_summary": SUMMARY, **job})).resources]
 
 
 def test_symbol_colour_and_word_for_each_action() -> None:
-    built = plan.build({"type": "PLAN", "plan_summary": SUMMARY})
+    built = plan.build(shaped("provision_jobs", {"type": "PLAN", "plan_summary": SUMMARY}))
     assert [(item.symbol, item.style, item.word) for item in built.resources] == [
         ("+", "p-c", "create"),
         ("~", "p-u", "update"),
@@ -38,7 +39,10 @@ def test_symbol_colour_and_word_for_each_action() -> None:
 
 
 def test_an_address_is_kept_as_text() -> None:
-    assert plan.build({"plan_summary": SUMMARY}).resources[3].address == "<img src=x onerror=alert(1)>"
+    assert (
+        plan.build(shaped("provision_jobs", {"plan_summary": SUMMARY})).resources[3].address
+        == "<img src=x onerror=alert(1)>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,7 @@ def test_progress_of_an_apply(job: dict[str, Any], expected: list[str]) -> None:
 
 @pytest.mark.parametrize("summary", [None, [], "text"])
 def test_no_plan_is_not_an_empty_plan(summary: object) -> None:
-    assert not plan.build({"plan_summary": summary}).is_known
+    assert not plan.build(shaped("provision_jobs", {"plan_summary": summary})).is_known
 
 
 @pytest.mark.parametrize(
@@ -87,14 +91,14 @@ def test_a_disabled_runner_offers_to_be_enabled() -> None:
                 "worker_id": "w1",
                 "name": "gpu-lab",
                 "status": "ONLINE",
-                "reason_code": "DISABLED",
+                "reason_code": "disabled",
                 "reason": "Matches, but is disabled.",
             },
             {
                 "worker_id": "w2",
                 "name": "prod-eu",
                 "status": "ONLINE",
-                "reason_code": "NO_FREE_SLOT",
+                "reason_code": "busy",
                 "reason": "All 4 slots are used.",
             },
         ],

@@ -1,6 +1,6 @@
 """The signed record on a run's page."""
 
-from app.jobs.view.record import NO_RECORD, build_record
+from app.jobs.view.facts import NO_RECORD, build_record
 
 ROW = {
     "sequence": 3,

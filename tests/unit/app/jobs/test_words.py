@@ -12,7 +12,11 @@ def test_sizes(count: int, words: str) -> None:
     assert size(count) == words
 
 
-RESOURCES = [{"action": "create", "status": "done"}, {"action": "update"}, {"action": "read", "status": "done"}]
+RESOURCES = [
+    {"action": "create", "status": "SUCCEEDED"},
+    {"action": "update"},
+    {"action": "read", "status": "SUCCEEDED"},
+]
 
 
 @pytest.mark.parametrize(

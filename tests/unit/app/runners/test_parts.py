@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from app.runners.view.curves import NO_CURVE, bars, smooth
 from app.runners.view.deployment import EXPECTED, build_steps, read_test
 from app.runners.view.detail import (
     build_assignments,
@@ -19,8 +18,9 @@ from app.runners.view.detail import (
     say_revocation,
     sentence,
 )
-from app.runners.view.reach import covers, reach_of, say_reach
-from app.runners.view.tiles import build_tiles
+from app.runners.view.reach import reach_of, say_reach
+from app.runners.view.tiles import NO_CURVE, bars, build_tiles, smooth
+from app.ui.view import is_below
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 
 NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)
@@ -41,7 +41,7 @@ def module(path: str, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_path_covers_its_own_module_and_those_below_it(path: str, module_path: str, expected: bool) -> None:
-    assert covers(path, module_path) is expected
+    assert is_below(module_path, path) is expected
 
 
 @pytest.mark.parametrize(

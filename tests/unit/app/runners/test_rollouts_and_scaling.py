@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.runners.view.rollouts import NO_ROLLOUT, build_rollout
-from app.runners.view.scaling import build_decisions, check_limits, read_limits
+from app.runners.state.rollout import NO_ROLLOUT, build_rollout
+from app.runners.state.scaling import build_decisions, check_limits, read_limits
 
 ROLLOUT: dict[str, Any] = {
     "id": "r",

@@ -19,7 +19,7 @@ def job(status: str, path: str = "a/b", **more: Any) -> dict[str, Any]:
     [
         ([], "NONE", "Not tested"),
         ([job("SUCCEEDED", "ab/c")], "NONE", "Not tested"),
-        ([job("RUNNING")], "TESTING", "Testing"),
+        ([job("PROCESSING")], "TESTING", "Testing"),
         ([job("SUCCEEDED", result={"identities": {"aws": "fine"}}), job("FAILED")], "WORKS", "fine"),
         ([job("FAILED", result={"identities": {"aws": "no"}})], "REFUSED", "no"),
         ([job("FAILED", error={"message": "No runner."})], "REFUSED", "No runner."),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.triggers.view.git_logins import build_choices, build_login, check_login
+from app.triggers.state.git_logins import build_choices, build_login, check_login
 
 ROW = {"host": "github.com", "login": "ann", "email": "ann@example.com", "user_id": "1", "created_by_label": "root"}
 

@@ -1,6 +1,7 @@
 """The texts that pages of triggers show for rows, and the input that their forms refuse."""
 
-from app.triggers.view import notifications, schedules, sets, triggers, updates
+from app.triggers.state import updates
+from app.triggers.view import notifications, schedules, sets, triggers
 
 SET = {
     "id": "s", "type": "PLAN", "status": "RUNNING", "total": 120, "done": 37, "failed": 2, "succeeded": 35, "running": 6, "waiting": 77,

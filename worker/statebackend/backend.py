@@ -3,13 +3,13 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
-from worker.api.replies import JobRef, StateReply
+from worker.api.replies import JobRef
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
+from worker.statebackend.delivery import JournaledState
 from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
 
 _CONFLICT = 409
@@ -19,26 +19,10 @@ _MOST_REFUSALS = 20
 READ_ONLY = "This job only reads the state: a plan, a drift check and outputs change nothing. Apply to change it."
 
 
-class StateStore(Protocol):
-    """The server's state functions."""
-
-    async def state_get(self, ref: JobRef) -> StateReply:
-        """Read the state."""
-
-    async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
-        """Write the state."""
-
-    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
-        """Lock the state."""
-
-    async def state_unlock(self, ref: JobRef, lock_id: str) -> None:
-        """Unlock the state."""
-
-
 class StateBackend:
     """An HTTP server on a loopback port of its own, for as long as the job runs."""
 
-    def __init__(self, store: StateStore, ref: JobRef, *, is_read_only: bool = False) -> None:
+    def __init__(self, store: JournaledState, ref: JobRef, *, is_read_only: bool = False) -> None:
         """Create the secrets that only this job's engine receives; a job that plans neither locks nor writes."""
         self.store = store
         self._ref = ref

@@ -33,26 +33,10 @@ async def _plan(space: Workspace) -> None:
         await keep_redacted(space)
 
 
-async def _save_plan(space: Workspace) -> None:
-    await driver_for(space).save_plan(space)
-
-
-async def _load_plan(space: Workspace) -> None:
-    await driver_for(space).load_plan(space)
-
-
-async def _apply(space: Workspace) -> None:
+async def _apply(space: Workspace, *, is_destroy: bool) -> None:
     driver = driver_for(space)
     try:
-        await driver.apply(space, is_destroy=space.spec.options.destroy)
-    finally:
-        await driver.rescue(space)
-
-
-async def _destroy(space: Workspace) -> None:
-    driver = driver_for(space)
-    try:
-        await driver.apply(space, is_destroy=True)
+        await driver.apply(space, is_destroy=is_destroy)
     finally:
         await driver.rescue(space)
 
@@ -65,29 +49,25 @@ async def _change_state(space: Workspace) -> None:
         await driver.rescue(space)
 
 
-async def _output(space: Workspace) -> None:
-    await driver_for(space).output(space)
-
-
 _PREPARE = Step("prepare", "Prepare", JobPhase.PREPARE, prepare)
 _FOLDERS = Step("prepare", "Prepare", JobPhase.PREPARE, make_folders)
 _RESOLVE = Step("resolve", "Read repository", JobPhase.FETCH, resolve)
 _EXCHANGE = Step("exchange", "Exchange tokens", JobPhase.OUTPUT, exchange_tokens)
 _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
-_SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
+_SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, lambda space: driver_for(space).save_plan(space))
 _CHECK = Step("check", "Check policies", JobPhase.PLAN, check_policies)
 _TEST = Step("test-policies", "Test policies", JobPhase.PLAN, run_policy_test)
-_LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, _load_plan)
+_LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, lambda space: driver_for(space).load_plan(space))
 
 _CHANGE_STATE = Step("change-state", "Change state", JobPhase.APPLY, _change_state)
 
 _TASKS: dict[str, Step] = {
     "init": Step("init", "Init", JobPhase.INIT, _init),
     "plan": Step("plan", "Plan", JobPhase.PLAN, _plan),
-    "apply": Step("apply", "Apply", JobPhase.APPLY, _apply),
-    "destroy": Step("destroy", "Destroy", JobPhase.DESTROY, _destroy),
-    "output": Step("output", "Output", JobPhase.OUTPUT, _output),
+    "apply": Step("apply", "Apply", JobPhase.APPLY, lambda space: _apply(space, is_destroy=space.spec.options.destroy)),
+    "destroy": Step("destroy", "Destroy", JobPhase.DESTROY, lambda space: _apply(space, is_destroy=True)),
+    "output": Step("output", "Output", JobPhase.OUTPUT, lambda space: driver_for(space).output(space)),
 }
 
 
@@ -138,7 +118,4 @@ def _with_hooks(task: str, spec: JobSpec) -> Iterator[Step]:
 
 
 def _hook(name: str, hook: Hook) -> Act:
-    async def act(space: Workspace) -> None:
-        await run_hook(space, name, hook)
-
-    return act
+    return lambda space: run_hook(space, name, hook)

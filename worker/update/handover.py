@@ -22,6 +22,7 @@ from worker.logs.redactor import Redactor
 from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
+from worker.statebackend.sealing import sync_directory
 
 _FILE = "update.json"
 
@@ -88,7 +89,7 @@ def take_place(handover: Handover) -> str:
         shutil.copy2(path, copy)
         copy.replace(previous)
         handover.new.replace(path)
-        _sync_folder(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         return f"{path} could not be replaced: {error.strerror}."
     return ""
@@ -120,14 +121,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 def _last_words(output_file: Path) -> str:
     lines = output_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from stack.auth.factors import Factors
 from stack.auth.federation import Federation
 from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
-from stack.auth.oidc import Oidc
-from stack.auth.outgoing import Outgoing
+from stack.auth.oidc import Oidc, Outgoing
 from stack.auth.passwords import Passwords
 from stack.auth.sealing import Seal
 from stack.auth.service import AuthService

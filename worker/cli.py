@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from worker import credential
-from worker.children.hardening import wipe_environment
-from worker.children.init_process import step_aside_if_first
+from worker.children.hardening import step_aside_if_first, wipe_environment
 from worker.errors import EXPLANATIONS, ExitCode
 from worker.light import light_imports
 from worker.program import find_program

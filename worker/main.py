@@ -20,8 +20,7 @@ from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
-from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.finder import EngineFinder
+from worker.engines.finder import HOW_TO_GET_ONE, EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import ExitCode, Fatal, WorkerError
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory

@@ -5,10 +5,10 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from stack.auth import users
+from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
 from stack.auth.factors import drop_factor
 from stack.auth.mails import RECOVERY
-from stack.auth.requests import Answer, Request, text_of
 from stack.auth.service import AuthService
 
 MOST_PER_PAGE = 1000

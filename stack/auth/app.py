@@ -11,10 +11,9 @@ from psycopg_pool import PoolTimeout
 from starlette.types import Receive, Scope, Send
 
 from stack.asgi import BodyTooLarge, BodyTooSlow, ClientGone, answer, client_address, header_map, read_body
-from stack.auth.access import Access, NoKey, WrongKey
+from stack.auth.access import Access, Answer, NoKey, Request, WrongKey, parse_pairs
 from stack.auth.admin import AdminService
 from stack.auth.errors import API_VERSION, AuthError, Unsupported
-from stack.auth.requests import Answer, Request, parse_pairs
 from stack.auth.service import AuthService
 from stack.auth.sessions import Client
 from stack.auth.users import clean_id

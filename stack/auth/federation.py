@@ -16,14 +16,13 @@ import orjson
 import psycopg
 from psycopg.types.json import Jsonb
 
+from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, validation
 from stack.auth.limits import Limits
 from stack.auth.mails import Mails
-from stack.auth.oidc import Oidc, Provider, RefusedGrant
+from stack.auth.oidc import Oidc, Provider, ProviderFault, RefusedGrant
 from stack.auth.options import SignUp
-from stack.auth.outgoing import ProviderFault
 from stack.auth.providers import Providers
-from stack.auth.requests import Answer, Request, text_of
 from stack.auth.sealing import Seal
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction

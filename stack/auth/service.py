@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, invalid_credentials, validation
 from stack.auth.factors import Factors, need_second
 from stack.auth.federation import Federation
@@ -10,7 +11,6 @@ from stack.auth.limits import Limits
 from stack.auth.mails import Mails
 from stack.auth.options import Options, SignUp
 from stack.auth.passwords import Passwords
-from stack.auth.requests import Answer, Request, text_of
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.users import change_user, clean_email, clean_metadata, create_user, identity_data, user_json

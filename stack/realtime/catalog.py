@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from stack.realtime.queries import QUERIES
+from stack.realtime.database import QUERIES
 from stack.realtime.values import Converter, converter
 
 

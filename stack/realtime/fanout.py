@@ -8,11 +8,10 @@ from psycopg import AsyncConnection
 from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import ReplicationCatalog, RoleView
 from stack.realtime.frames import encode
-from stack.realtime.rls import Key, Seen, visible_rows
+from stack.realtime.rls import Key, Seen, VisibilityGate, visible_rows
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
 from stack.realtime.subscriptions import Subscription, Subscriptions
-from stack.realtime.visibility import VisibilityGate
 
 Candidates = list[tuple[Change, list[Subscription]]]
 

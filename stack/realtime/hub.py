@@ -7,8 +7,7 @@ from stack.auth.limits import Limiter
 from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
-from stack.realtime.feed import FeedListener, ReplicationFeed
-from stack.realtime.messages import StoredMessage
+from stack.realtime.feed import FeedListener, ReplicationFeed, StoredMessage
 from stack.realtime.policies import Authorizer
 from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings

@@ -11,9 +11,8 @@ import psycopg
 from psycopg import AsyncConnection
 
 from stack.auth.tokens import ApiCaller
-from stack.realtime.database import Database
+from stack.realtime.database import QUERIES, Database
 from stack.realtime.errors import JoinRefused
-from stack.realtime.queries import QUERIES
 
 log = logging.getLogger("stack.realtime")
 

@@ -14,10 +14,10 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from stack.asgi import client_address
+from stack.realtime.database import QUERIES
 from stack.realtime.errors import DatabaseAway, TokenRefused
 from stack.realtime.frames import VERSION
 from stack.realtime.hub import Addresses, RealtimeHub
-from stack.realtime.queries import QUERIES
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.socket import Socket
 from stack.realtime.tokens import TokenVerifier

@@ -10,9 +10,9 @@ from psycopg import AsyncConnection, sql
 
 from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import Column, read_table, read_view
+from stack.realtime.database import QUERIES
 from stack.realtime.errors import BindingRefused
 from stack.realtime.joins import binding_id
-from stack.realtime.queries import QUERIES
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change
 

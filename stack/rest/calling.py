@@ -3,10 +3,9 @@
 import difflib
 from dataclasses import dataclass
 
-from stack.rest.catalog import Function, SchemaCatalog
 from stack.rest.errors import RestError, Unsupported
-from stack.rest.reading import NO_TOTAL, STATUS
-from stack.rest.sqltext import Values, qualified, quoted
+from stack.rest.reading import NO_TOTAL, STATUS, Values, qualified, quoted
+from stack.rest.store import Function, SchemaCatalog
 
 MOST_STATEMENTS = 1000
 

@@ -7,10 +7,10 @@ import orjson
 from psycopg.pq.abc import PGresult
 
 from stack.auth.tokens import ApiCaller
-from stack.rest.catalog import SchemaCatalog
 from stack.rest.connection import DatabaseError, Statement
 from stack.rest.errors import from_database
 from stack.rest.pool import Pool
+from stack.rest.store import SchemaCatalog
 
 BEGIN = Statement(b"begin")
 BEGIN_READ_ONLY = Statement(b"begin read only")

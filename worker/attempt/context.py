@@ -8,7 +8,7 @@ from typing import Protocol
 from worker.api.server import Server
 from worker.children.isolation import Isolation
 from worker.enums import EngineName
-from worker.files.safe_path import slug
+from worker.files.safe_writer import slug
 from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
 from worker.statebackend.sealing import Seal

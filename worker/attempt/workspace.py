@@ -18,9 +18,8 @@ from worker.api.replies import BoundValues, ClaimedJob, JobRef
 from worker.attempt.context import FoundEngine, JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
-from worker.attempt.sealed_values import Keys
+from worker.attempt.sealed_values import JobVariables, Keys
 from worker.attempt.spec import JobSpec
-from worker.attempt.variables import JobVariables
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
 from worker.enums import JobPhase

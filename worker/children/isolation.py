@@ -15,10 +15,9 @@ from typing import Any
 
 from worker.children.child import Command
 from worker.children.mounts import View
-from worker.children.orphans import COOKIE_VARIABLE
 from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.children.sandbox.seccomp import is_supported
-from worker.children.users import end_processes, give_folder, pick_user, user_of
+from worker.children.users import COOKIE_VARIABLE, end_processes, give_folder, pick_user, user_of
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode, IsolationWay
 from worker.settings.load import secret_places

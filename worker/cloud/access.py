@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from worker.cloud.session import Cloud, is_missing, tag_list
-from worker.cloud.target import CLUSTER
+from worker.cloud.target_store import CLUSTER
 
 LOG_RETENTION_DAYS = 30
 POLICY = "runyard"

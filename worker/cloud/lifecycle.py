@@ -9,8 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.cloud import access, network, service
 from worker.cloud.session import NO_RIGHTS, Cloud, open_cloud, refused
-from worker.cloud.target import Target
-from worker.cloud.target_store import ServerTargetStore
+from worker.cloud.target_store import ServerTargetStore, Target
 from worker.errors import JobFailed, RunnerUnfit
 
 

@@ -7,8 +7,7 @@ from typing import Any, assert_never
 from worker.attempt.workspace import Step, Workspace
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin, call
 from worker.cloud.session import Cloud, open_cloud
-from worker.cloud.target import CLUSTER, Target
-from worker.cloud.target_store import POLL_SECONDS, ServerTargetStore
+from worker.cloud.target_store import CLUSTER, POLL_SECONDS, ServerTargetStore, Target
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
 

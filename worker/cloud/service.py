@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.cloud.network import Place
 from worker.cloud.session import Cloud, open_cloud, refused, tag_list
-from worker.cloud.target import CLUSTER, MANAGED_BY, Target
+from worker.cloud.target_store import CLUSTER, MANAGED_BY, Target
 from worker.errors import JobFailed
 
 CONTAINER = "runner"

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
 from botocore.session import get_session
 
-from worker.cloud.target import Target
+from worker.cloud.target_store import Target
 from worker.errors import JobFailed
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)

@@ -14,8 +14,15 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order
-from worker.dispatch.manifests import job_manifest, secret_manifest
-from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
+from worker.dispatch.manifests import (
+    cannot_start,
+    check_startable,
+    end_of,
+    is_begun,
+    job_manifest,
+    obstacle,
+    secret_manifest,
+)
 from worker.errors import ExitCode, RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings

@@ -1,8 +1,10 @@
 """Finds this machine's engines: in the operator's directories first, then on PATH, then in the command line's cache."""
 
 import asyncio
+import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import time
@@ -10,12 +12,62 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from worker.attempt.context import FoundEngine
 from worker.children.environment import host_variables, search_path
-from worker.engines.cache import HOW_TO_GET_ONE, cached_folders, has_its_checksum
-from worker.enums import EngineName
+from worker.enums import OPA, EngineName
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
+
+HOW_TO_GET_ONE = (
+    "Run `runyard engines ensure tofu` as the runner's user, install an engine on its PATH, or name a folder in "
+    "Engine.AdditionalBinaryPaths."
+)
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder that the command line keeps engines in; the same variables name another for both."""
+    if chosen := environ.get("RUNYARD_ENGINE_CACHE"):
+        return Path(chosen).expanduser()
+    if chosen := environ.get("RUNYARD_CACHE"):
+        return Path(chosen).expanduser() / "engines"
+    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
+    return Path(home) / "runyard" / "engines" if home else None
+
+
+def has_its_checksum(binary: Path) -> bool:
+    """Whether a binary is the one that was fetched or built: `runyard engines ensure` notes its SHA-256 beside it."""
+    note = binary.with_name(f"{binary.name}.sha256")
+    if not note.is_file():
+        return True
+    with binary.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == note.read_text(encoding="ascii").strip()
+
+
+def cached_folders(environ: Mapping[str, str]) -> list[Path]:
+    """List the folders of engines for this machine, the newest version first; one may still be on its way there."""
+    folder, machine = cache_folder(environ), platform.machine().lower()
+    end = f"-{platform.system().lower()}-{_MACHINES.get(machine, machine)}"
+    found: list[tuple[Version, Path]] = []
+    # Beside the engines of modules, the one that checks plans.
+    for name in (*EngineName, OPA):
+        for place in _matching(folder, f"{name}-*{end}") if folder else ():
+            try:
+                found.append((Version(place.name.removeprefix(f"{name}-").removesuffix(end)), place))
+            except InvalidVersion:
+                continue
+    return [place for _, place in sorted(found, reverse=True)]
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return list(folder.glob(pattern))
+    except PermissionError:
+        # HOME may be somebody else's, where this user is not let in.
+        return []
+
 
 # Written by the stack beside an engine that it is still fetching or building.
 PROGRESS_FILE = "progress.json"

@@ -11,8 +11,7 @@ from worker.doorbell import Doorbell
 from worker.fitness import Fitness
 from worker.host_facts import HostFacts
 from worker.loops.claim import ClaimLoop
-from worker.loops.directives import Directives
-from worker.loops.heartbeat import Heartbeat
+from worker.loops.heartbeat import Directives, Heartbeat
 from worker.process_status import ProcessStatus
 from worker.running.starter import JobStarter, OnEnd
 from worker.running.table import JobTable

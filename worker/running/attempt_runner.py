@@ -13,7 +13,7 @@ from worker.attempt.outcome import Outcome, failure
 from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.attempt.workspace import Step, Workspace
-from worker.children.orphans import kill_orphans
+from worker.children.users import kill_orphans
 from worker.clock import Clock
 from worker.engines.rescue import ERRORED_STATE
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
@@ -22,8 +22,7 @@ from worker.fitness import lacking
 from worker.logs.job_log import JobLog
 from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
-from worker.running.reporter import Reporter
+from worker.running.reporter import Reporter, finish_completely
 from worker.running.step_loop import StepLoop
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger

@@ -10,15 +10,14 @@ from worker.api.replies import JobRef
 from worker.attempt import saved_attempt
 from worker.attempt.context import JobContext
 from worker.attempt.outcome import Outcome
-from worker.children.orphans import kill_orphans, wait_for_orphans
-from worker.children.users import end_processes, user_of
+from worker.children.users import end_processes, kill_orphans, user_of, wait_for_orphans
 from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import WRITING_TYPES, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
+from worker.running.reporter import finish_completely
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 from worker.session.identity import INSTANCES

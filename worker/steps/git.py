@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from worker.attempt.workspace import Workspace
-from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.users import COOKIE_VARIABLE
 from worker.errors import JobFailed
-from worker.files.sealed import sealed
+from worker.files.own_files import sealed
 from worker.steps.fetch_bounds import bounded
 from worker.steps.git_credentials import credential_helper, find_credential
 

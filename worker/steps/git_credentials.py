@@ -11,7 +11,7 @@ from urllib.parse import SplitResult
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
 from worker.errors import WorkerError
-from worker.files.sealed import sealed
+from worker.files.own_files import sealed
 
 _LOOKUP_SECONDS = 30.0
 # The operator's own configuration of git, found where git would find it.

@@ -4,11 +4,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from worker.attempt.sealed_values import Keys, texts_in
-from worker.attempt.variables import JobVariables
+from worker.attempt.sealed_values import JobVariables, Keys, texts_in
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
-from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.users import COOKIE_VARIABLE
 from worker.errors import WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings

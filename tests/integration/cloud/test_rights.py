@@ -14,7 +14,7 @@ from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
 from worker.cloud.recipe import check_ecs, check_network
 from worker.cloud.service import set_desired
 from worker.cloud.session import open_cloud
-from worker.cloud.target import Network
+from worker.cloud.target_store import Network
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("aws")]
 POLICY = PROJECT / "deploy/aws/deployer-policy.json"

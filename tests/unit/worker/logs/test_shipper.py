@@ -15,7 +15,7 @@ from worker.clock import SystemClock
 from worker.enums import JobStatus
 from worker.logs.shipper import MOST_BYTES, BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
+from worker.running.reporter import finish_completely
 
 pytestmark = pytest.mark.anyio
 REF = JobRef(job=1, attempt=1)

@@ -16,8 +16,7 @@ from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
 from worker.loops.build import WakeUps
 from worker.loops.claim import ClaimLoop
-from worker.loops.directives import Directives
-from worker.loops.heartbeat import Heartbeat
+from worker.loops.heartbeat import Directives, Heartbeat
 from worker.process_status import ProcessStatus
 from worker.running.table import JobHandle, JobTable
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,12 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
 def functions_fingerprint(folder: Path) -> tuple[tuple[str, float, int], ...]:
     """Changes when a function or its settings change, so that the process can be restarted."""
     files = [folder / "config.toml", *sorted((folder / "functions").rglob("*"))]
-    return tuple((str(file), status.st_mtime, status.st_size) for file, status in _stats(files))
+    found = []
+    for file in files:
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            found.append((str(file), status.st_mtime, status.st_size))
+    return tuple(found)
 
 
 def find_deno() -> Path:
@@ -160,13 +166,3 @@ def _config(folder: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text())
     except tomllib.TOMLDecodeError as error:
         raise StackError(f"{file} is not valid TOML: {error}", "Correct it and start again.") from error
-
-
-def _stats(files: list[Path]) -> list[tuple[Path, os.stat_result]]:
-    found = []
-    for file in files:
-        try:
-            found.append((file, file.stat()))
-        except FileNotFoundError:
-            continue
-    return found

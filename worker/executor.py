@@ -14,7 +14,7 @@ from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.attempt.isolating import settle_isolation
 from worker.attempt.saved_attempt import attempt_folder
 from worker.children.hardening import hide_from_children
-from worker.clock import Clock, SystemClock, backoff
+from worker.clock import Clock, backoff
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import ExitCode, Fatal, Retryable, WorkerError
@@ -41,7 +41,7 @@ def run_executor(settings: Settings) -> int:
     hide_from_children()
     log = get_logger("worker.executor")
     try:
-        return int(asyncio.run(Executor(settings, known, SystemClock()).run()))
+        return int(asyncio.run(Executor(settings, known, Clock()).run()))
     except WorkerError as error:
         log.critical("the executor stops", why=error.message, hint=error.hint)
         return int(error.exit_code if isinstance(error, Fatal) else ExitCode.UNEXPECTED)

@@ -16,7 +16,7 @@ from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
 from worker.attempt.isolating import check_root, check_secrets, check_strangers, settle_isolation
 from worker.children.hardening import hide_from_children
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
@@ -61,9 +61,18 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     recent = configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
+
+    async def live() -> tuple[ExitCode, Handover | None]:
+        try:
+            runner = Runner(
+                settings, known, Clock(), is_single=single, is_trial=is_trial, program=program, recent=recent
+            )
+            return await runner.run(), runner.handover
+        finally:
+            ignore_more()
+
     try:
-        life = _live(settings, known, recent, is_single=single, is_trial=is_trial, program=program)
-        code, handover = asyncio.run(life)
+        code, handover = asyncio.run(live())
         if handover is not None:
             hand_over(handover, redactor)
         return int(code)
@@ -73,24 +82,6 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     except WorkerError as error:
         log.critical("the runner stops", why=error.message, hint=error.hint)
         return int(ExitCode.UNEXPECTED)
-
-
-async def _live(
-    settings: Settings,
-    known: KnownSecrets,
-    recent: RecentLog,
-    *,
-    is_single: bool,
-    is_trial: bool,
-    program: Program | None,
-) -> tuple[ExitCode, Handover | None]:
-    try:
-        runner = Runner(
-            settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program, recent=recent
-        )
-        return await runner.run(), runner.handover
-    finally:
-        ignore_more()
 
 
 class Runner:
@@ -159,7 +150,7 @@ class Runner:
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._process_status, self._clock, self._wake_ups, dispatcher,
-            self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._fitness_changed),
+            self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._wake_ups.both),
         )  # fmt: skip
         try:
             return await self._live(parts, build_loops(parts), finder)
@@ -310,8 +301,7 @@ class Runner:
             await self._clock.sleep(_ENGINE_CHECK_SECONDS)
             await finder.refresh()
             if (finder.versions, finder.note()) != before:
-                self._wake_ups.heartbeat.set()
-                self._wake_ups.claim.set()
+                self._wake_ups.both()
 
     async def _watch_image(self, dispatcher: Dispatcher) -> None:
         """Learn which engines executors have: an image may be pulled, or another one take its name."""
@@ -319,13 +309,8 @@ class Runner:
             engines = await dispatcher.engines()
             if engines != self._process_status.image_engines:
                 self._process_status.image_engines = engines
-                self._wake_ups.heartbeat.set()
-                self._wake_ups.claim.set()
+                self._wake_ups.both()
             await self._clock.sleep(_IMAGE_CHECK_SECONDS)
-
-    def _fitness_changed(self) -> None:
-        self._wake_ups.heartbeat.set()
-        self._wake_ups.claim.set()
 
     def _on_fatal(self, error: Fatal) -> None:
         if not self._fatal.done():

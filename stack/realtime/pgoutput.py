@@ -68,11 +68,11 @@ def decode(data: bytes) -> Message | None:
     """Read one message; kinds that carry nothing for subscribers are None."""
     kind = data[:1]
     if kind == b"I":
-        return _decode_insert(data)
+        return RowChange("INSERT", _relation_oid(data), _read_row(data, 6)[0], None, has_key_only=False)
     if kind == b"U":
         return _decode_update(data)
     if kind == b"D":
-        return _decode_delete(data)
+        return RowChange("DELETE", _relation_oid(data), None, _read_row(data, 6)[0], has_key_only=data[5:6] == b"K")
     if kind == b"B":
         _lsn, microseconds, xid = struct.unpack_from(">QqI", data, 1)
         return Begin(xid, microseconds + EPOCH_MICROSECONDS)
@@ -83,11 +83,6 @@ def decode(data: bytes) -> Message | None:
     return None
 
 
-def _decode_insert(data: bytes) -> RowChange:
-    row, _ = _read_row(data, 6)
-    return RowChange("INSERT", _relation_oid(data), row, None, has_key_only=False)
-
-
 def _decode_update(data: bytes) -> RowChange:
     position, old, key_only = 5, None, False
     if data[position : position + 1] in (b"K", b"O"):
@@ -95,11 +90,6 @@ def _decode_update(data: bytes) -> RowChange:
         old, position = _read_row(data, position + 1)
     new, _ = _read_row(data, position + 1)
     return RowChange("UPDATE", _relation_oid(data), new, old, key_only)
-
-
-def _decode_delete(data: bytes) -> RowChange:
-    old, _ = _read_row(data, 6)
-    return RowChange("DELETE", _relation_oid(data), None, old, has_key_only=data[5:6] == b"K")
 
 
 def _relation_oid(data: bytes) -> int:

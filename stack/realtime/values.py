@@ -25,26 +25,6 @@ def to_json(text: str) -> bytes:
     return orjson.dumps(text)
 
 
-def number_to_json(text: str) -> bytes:
-    """A number as it stands: digits beyond a float's precision are kept."""
-    return to_json(text) if text in NOT_JSON_NUMBER else text.encode()
-
-
-def boolean_to_json(text: str) -> bytes:
-    """`t` and `f`."""
-    return b"true" if text == "t" else b"false"
-
-
-def bytes_to_json(text: str) -> bytes:
-    r"""Hexadecimal without PostgreSQL's `\x`."""
-    return to_json(text.removeprefix("\\x"))
-
-
-def timestamp_to_json(text: str) -> bytes:
-    """ISO 8601 with a `T`; infinity stays a word."""
-    return to_json(text.replace(" ", "T", 1) if text[:1].isdigit() else text)
-
-
 def timestamptz_to_json(text: str) -> bytes:
     """ISO 8601 with a `T` and minutes in the offset."""
     if not text[:1].isdigit():
@@ -53,11 +33,13 @@ def timestamptz_to_json(text: str) -> bytes:
 
 
 BY_NAME: dict[str, Converter] = {
-    **dict.fromkeys(NUMBERS, number_to_json),
+    # Digits beyond a float's precision are kept.
+    **dict.fromkeys(NUMBERS, lambda text: to_json(text) if text in NOT_JSON_NUMBER else text.encode()),
     **dict.fromkeys(DOCUMENTS, str.encode),
-    "bool": boolean_to_json,
-    "bytea": bytes_to_json,
-    "timestamp": timestamp_to_json,
+    "bool": lambda text: b"true" if text == "t" else b"false",
+    "bytea": lambda text: to_json(text.removeprefix("\\x")),
+    # Infinity stays a word.
+    "timestamp": lambda text: to_json(text.replace(" ", "T", 1) if text[:1].isdigit() else text),
     "timestamptz": timestamptz_to_json,
 }
 

@@ -43,7 +43,7 @@ class RestApp:
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         headers = asgi.header_map(scope)
-        identity = self._identify(headers)
+        identity = self._access.identify(headers.get("apikey"), headers.get("authorization"))
         catalog = await self._store.wait(FIRST_CATALOG_SECONDS)
         if catalog is None:
             message = "Could not query the database for the schema cache. Retrying."
@@ -57,9 +57,6 @@ class RestApp:
         if "/" in request.path:
             raise RestError(404, "PGRST125", "Invalid path specified in request URL")
         return await answer_table(self._pool, request)
-
-    def _identify(self, headers: dict[str, str]) -> ApiCaller:
-        return self._access.identify(headers.get("apikey"), headers.get("authorization"))
 
     async def _read(
         self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: SchemaCatalog

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from worker.api.replies import (
@@ -32,13 +32,6 @@ Renew = Callable[[], Awaitable[None]]
 HEARTBEAT_TIMEOUT_SECONDS = 8.0
 STATE_SECONDS = 60.0
 ARTIFACT_SECONDS = 120.0
-
-
-class LogChunk(Protocol):
-    """One numbered piece of a log."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Spell it as the server expects it."""
 
 
 class Server:
@@ -73,9 +66,9 @@ class Server:
         arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
         return (await self._ask(Document, "worker_report", arguments)).get("cancel_kind")
 
-    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk], *, is_late: bool = False) -> int:
+    async def append_logs(self, ref: JobRef, chunks: list[dict[str, Any]], *, is_late: bool = False) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is stored already is ignored."""
-        arguments: dict[str, Any] = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        arguments: dict[str, Any] = {**_which(ref), "p_chunks": chunks}
         if is_late:
             arguments["p_is_late"] = True
         reply = await self._ask(Document, "worker_append_logs", arguments)

@@ -10,7 +10,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiohttp import ClientError
 
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.dispatch.base import COMMAND, ENGINES_LABEL, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
@@ -105,7 +105,7 @@ class DockerDispatcher:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.data = settings.dispatcher.data
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._client: Docker | None = None
         self._left: list[DockerExecution] = []
 

@@ -12,7 +12,7 @@ from kubernetes_asyncio import config as kube
 from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order
 from worker.dispatch.manifests import (
     cannot_start,
@@ -168,7 +168,7 @@ class KubernetesDispatcher(Dispatcher):
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.data = settings.dispatcher.data
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._api: ApiClient | None = None
 
     async def start(self, order: Order) -> KubernetesExecution:

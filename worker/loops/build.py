@@ -27,6 +27,11 @@ class WakeUps:
     claim: asyncio.Event = field(default_factory=asyncio.Event)
     heartbeat: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def both(self) -> None:
+        """Wake both loops."""
+        self.claim.set()
+        self.heartbeat.set()
+
     def notify(self, event: str) -> None:
         """Wake the loops that the doorbell's event concerns."""
         if event in {"wake", "joined", "lost"}:

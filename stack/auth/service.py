@@ -1,6 +1,7 @@
 """The endpoints of the Auth service for users: sign up, sign in, refresh, read and change the account, sign out."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from stack.auth.access import Answer, Request, text_of
@@ -16,28 +17,18 @@ from stack.auth.store import Row, Store, Transaction
 from stack.auth.users import change_user, clean_email, clean_metadata, create_user, identity_data, user_json
 
 
+@dataclass(eq=False)
 class AuthService:
     """The handlers of the public endpoints."""
 
-    def __init__(
-        self,
-        store: Store,
-        sessions: AuthSessions,
-        passwords: Passwords,
-        limits: Limits,
-        options: Options,
-        mails: Mails,
-        factors: Factors,
-        federation: Federation,
-    ) -> None:
-        self.store = store
-        self.sessions = sessions
-        self.passwords = passwords
-        self.limits = limits
-        self.options = options
-        self.mails = mails
-        self.factors = factors
-        self.federation = federation
+    store: Store
+    sessions: AuthSessions
+    passwords: Passwords
+    limits: Limits
+    options: Options
+    mails: Mails
+    factors: Factors
+    federation: Federation
 
     async def sign_up(self, request: Request) -> Answer:
         """POST /signup: a confirmed user and a session, since no mail is sent."""

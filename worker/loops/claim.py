@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from worker.api.replies import ClaimedJob
 from worker.api.server import Server
-from worker.clock import Clock, backoff, jittered
+from worker.clock import Clock, backoff, jittered, wait_for_wake_up
 from worker.errors import Rejected, Retryable
-from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger

@@ -7,9 +7,8 @@ from typing import Any
 
 from worker.api.replies import HeartbeatReply, JobRef
 from worker.api.server import Server
-from worker.clock import Clock, backoff
+from worker.clock import Clock, backoff, wait_for_wake_up
 from worker.errors import Rejected, Retryable
-from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger

@@ -23,11 +23,10 @@ from stack.auth.limits import Limiter, Limits
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Outgoing
 from stack.auth.passwords import Passwords
-from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Store
-from stack.auth.tokens import KeyRing
+from stack.auth.tokens import KeyRing, Seal
 from stack.project_config import ProjectConfig, read_project
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime

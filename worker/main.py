@@ -40,8 +40,7 @@ from worker.settings import Settings
 from worker.signals import ignore_more
 from worker.statebackend.sealing import take_seal
 from worker.task_protection import TaskProtection
-from worker.update.handover import hand_over
-from worker.update.updater import Updater
+from worker.update.handover import Updater, hand_over
 from worker.version import __version__
 
 _ENGINE_CHECK_SECONDS = 5.0

@@ -1,12 +1,42 @@
-"""From phx_join to what a channel is made of, with hosted's checks in hosted's order."""
+"""From phx_join to what a channel is made of, with hosted's checks in hosted's order: a malformed part falls back to its default."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from stack.auth.tokens import ApiCaller
 from stack.realtime.errors import NO_DATABASE, SESSION_ENDED, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.hub import RealtimeHub
-from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.policies import Asker
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """The parts of a join payload, with defaults in place."""
+
+    token: str | None = None
+    is_private: bool = False
+    bindings: tuple[dict[str, Any], ...] = ()
+
+
+def parse_join(payload: Any) -> JoinRequest:
+    """Read a join payload."""
+    params = payload if isinstance(payload, dict) else {}
+    config = params.get("config")
+    config = config if isinstance(config, dict) else {}
+    private, bindings = config.get("private"), config.get("postgres_changes")
+    return JoinRequest(
+        token=_token(params),
+        is_private=private is True or (isinstance(private, str) and private.lower() == "true"),
+        bindings=tuple(item for item in bindings if isinstance(item, dict)) if isinstance(bindings, list) else (),
+    )
+
+
+def _token(params: dict[str, Any]) -> str | None:
+    for name in ("user_token", "access_token"):
+        value = params.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """The live postgres_changes subscriptions, and what must hold before one is accepted."""
 
 import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection, sql
 
@@ -12,7 +14,6 @@ from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import Column, read_table, read_view
 from stack.realtime.database import QUERIES
 from stack.realtime.errors import BindingRefused
-from stack.realtime.joins import binding_id
 from stack.realtime.rooms import Member
 from stack.realtime.shape import Change
 
@@ -40,6 +41,7 @@ class Binding:
 
 
 MAX_BINDINGS = 100
+MAX_ID = 2**27 - 1
 # Types whose values are equal exactly where their canonical texts are.
 EQUAL_AS_TEXT = frozenset(
     {"int2", "int4", "int8", "oid", "uuid", "bool", "text", "varchar", "date", "timestamp", "timestamptz"}
@@ -156,6 +158,12 @@ async def _canonical(
     row = await (await connection.execute(query, [value])).fetchone()
     assert row is not None
     return str(row[0])
+
+
+def binding_id(binding: dict[str, Any]) -> int:
+    """A non-zero id that is the same whenever the same binding is joined again."""
+    digest = uuid.uuid5(uuid.NAMESPACE_OID, orjson.dumps(binding, option=orjson.OPT_SORT_KEYS).decode())
+    return digest.int % MAX_ID + 1
 
 
 def parse_binding(params: dict[str, Any]) -> Binding:

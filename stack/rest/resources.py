@@ -8,11 +8,10 @@ import orjson
 
 from stack.asgi import JSON
 from stack.auth.tokens import ApiCaller
-from stack.rest.calling import Call, call_statement
 from stack.rest.errors import RestError, Unsupported, bad_body
 from stack.rest.pool import Pool
 from stack.rest.query import parse_query
-from stack.rest.reading import read_statement
+from stack.rest.reading import Call, call_statement, read_statement
 from stack.rest.session import Caller, Outcome, Plan, run_plan
 from stack.rest.store import SchemaCatalog
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from wire.forbidden_variables import PATTERN
 from worker.errors import JobFailed
-from worker.settings.passed_variables import is_passed
+from worker.settings.base import is_passed
 
 ALLOWED_NAMES = frozenset((
     "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR",

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-from worker.logs.decoder import OutputDecoder
 from worker.logs.form_finder import SHORTEST_SAMPLED
+from worker.logs.texts import OutputDecoder
 
 _SIGNS = dict(zip(b"abeEfnrtv\\", b"\a\b\x1b\x1b\f\n\r\t\v\\", strict=True))
 # `\c` ends the output.

@@ -17,7 +17,7 @@ from worker.running.starter import JobStarter, OnEnd
 from worker.running.table import JobTable
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
-from worker.update.updater import Updater
+from worker.update.handover import Updater
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from worker.statebackend.delivery import RESERVED_BYTES, JournaledState
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
 from worker.statebackend.journal import Journal
 from worker.steps.recipes import recipe
+from worker.update.handover import Updater
 from worker.update.recipe import is_own_update, update_recipe
-from worker.update.updater import Updater
 
 # Given back before the engine that changes things was started.
 NOT_BEGUN = "not_begun"

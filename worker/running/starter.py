@@ -21,8 +21,8 @@ from worker.running.attempt_runner import Attempt
 from worker.running.remote import LetGo, RemoteAttempt
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import get_logger
+from worker.update.handover import Updater
 from worker.update.recipe import is_own_update
-from worker.update.updater import Updater
 
 OnEnd = Callable[[JobType, JobStatus, float], None]
 

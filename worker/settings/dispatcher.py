@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import BindList, ObjectList, Section, WordList, WordMap
-from worker.settings.passed_variables import PassedNames
+from worker.settings.base import BindList, ObjectList, PassedNames, Section, WordList, WordMap
 
 UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b|i)?\s*$", re.IGNORECASE)

@@ -8,11 +8,10 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import HomePath, PathList, Section, WordList
+from worker.settings.base import HomePath, PassedNames, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.isolation import IsolationSettings
 from worker.settings.levels import LogLevelName, parse_level
-from worker.settings.passed_variables import PassedNames
 
 
 class UpdateSettings(Section):

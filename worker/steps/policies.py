@@ -15,14 +15,16 @@ from wire.spans import span
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, sensitive_values
 from worker.children.users import COOKIE_VARIABLE
-from worker.engines.check_report import LARGEST_REPORT, is_report, read_reports
 from worker.engines.finder import has_its_checksum
 from worker.engines.policy import (
     EVALUATION_SECONDS,
+    LARGEST_REPORT,
     QUERY,
     failed_set,
+    is_report,
     policy_input,
     pure_capabilities,
+    read_reports,
     read_verdict,
 )
 from worker.engines.redacted_plan import names_in

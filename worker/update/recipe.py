@@ -24,7 +24,7 @@ from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, JobInterrupted, Retryable
 from worker.program import Program, without_loader
 from worker.settings.model import UpdateSettings
-from worker.update.updater import Updater
+from worker.update.handover import Updater
 from worker.version import __version__
 
 BY_HAND = "Update this runner by hand; its page shows the command."

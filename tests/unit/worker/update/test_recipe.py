@@ -19,9 +19,8 @@ from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.running.table import JobHandle, JobTable
 from worker.settings.model import UpdateSettings
-from worker.update.handover import Note, leave_note
+from worker.update.handover import Note, Updater, leave_note
 from worker.update.recipe import is_own_update, update_recipe
-from worker.update.updater import Updater
 from worker.version import __version__
 
 pytestmark = pytest.mark.anyio

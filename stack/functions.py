@@ -53,7 +53,8 @@ def functions_command(settings: Settings, environment: dict[str, str]) -> list[s
     """Deno with no more rights than the functions need."""
     folder = settings.supabase_folder / "functions"
     config = folder / "deno.json"
-    names = sorted({*_granted_names(environment), *PROBED_NAMES, *HOSTED_NAMES})
+    granted = (name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES))
+    names = sorted({*granted, *PROBED_NAMES, *HOSTED_NAMES})
     return [
         str(find_deno()), "run", "--no-prompt", "--quiet", "--node-modules-dir=none",
         f"--config={config}" if config.exists() else "--no-config",
@@ -128,10 +129,6 @@ def _fence(settings: Settings, environment: dict[str, str]) -> list[str]:
     if settings.functions_allow_net or settings.allow_private_receivers or has_proxy:
         return []
     return [f"--deny-net={','.join(INSIDE_NETWORKS)}"]
-
-
-def _granted_names(environment: dict[str, str]) -> list[str]:
-    return [name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES)]
 
 
 def _machine_environment(settings: Settings) -> dict[str, str]:

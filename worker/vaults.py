@@ -25,11 +25,9 @@ _AWS_SECRET = re.compile(r"(?:arn:[^:]*:secretsmanager:)?([a-z0-9-]+)[:/](.+)")
 Register = Callable[..., None]
 
 
-def _unknown(*_: str) -> None:
-    return
-
-
-async def read_secret(source: str, environ: Mapping[str, str] | None = None, register: Register = _unknown) -> str:
+async def read_secret(
+    source: str, environ: Mapping[str, str] | None = None, register: Register = lambda *_: None
+) -> str:
     """Read a secret from its place; an error is retryable and names its cause. `register` receives the secret first."""
     environ = os.environ if environ is None else environ
     if source.startswith(COMMAND):

@@ -78,7 +78,8 @@ class AuthApp:
             found = await self._respond(scope, receive, headers)
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             refusal = _translate(error)
-            await answer(send, refusal.status, _refusal_body(refusal, version), _refusal_headers(refusal, version))
+            text = b"" if refusal.status == WRONG_METHOD else refusal.body(version)
+            await answer(send, refusal.status, text, _refusal_headers(refusal, version))
             return
         body = b"" if found.body is None else orjson.dumps(found.body)
         await answer(send, found.status, body, [*HEADERS, *found.headers.items()])
@@ -148,10 +149,6 @@ def _refusal_headers(refusal: AuthError, version: str) -> list[tuple[str, str]]:
     if "retry_after" in refusal.more:
         shape.append(("retry-after", str(refusal.more["retry_after"])))
     return [*HEADERS, ("x-sb-error-code", refusal.code), *shape]
-
-
-def _refusal_body(refusal: AuthError, version: str) -> bytes:
-    return b"" if refusal.status == WRONG_METHOD else refusal.body(version)
 
 
 def _translate(error: Exception) -> AuthError:

@@ -120,10 +120,7 @@ class Channel:
         # Not all at once: after a restart every channel was joined in the same moment.
         check = self.hub.settings.token_check_seconds * random.uniform(0.5, 1)
         wait = min(self.identity.claims["exp"] - time.time(), check)
-        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
-
-    def _confirm_soon(self) -> None:
-        self.line.run_later(self._confirm)
+        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self.line.run_later, self._confirm)
 
     async def _confirm(self) -> None:
         """Check again: the token may have expired, or the membership ended."""

@@ -102,13 +102,9 @@ class ChangeFanout:
             ids = tuple(dict.fromkeys(item.id for item in items))
             key = (member.topic, ids, data[role])
             if key not in frames:
-                frames[key] = _encode(member, ids, data[role])
+                payload = {"ids": list(ids), "data": orjson.Fragment(data[role])}
+                frames[key] = encode(member.topic, "postgres_changes", payload)
             member.deliver(frames[key])
-
-
-def _encode(member: Member, ids: tuple[int, ...], data: bytes) -> str:
-    payload = {"ids": list(ids), "data": orjson.Fragment(data)}
-    return encode(member.topic, "postgres_changes", payload)
 
 
 def _address(change: Change) -> tuple[str, str]:

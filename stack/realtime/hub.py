@@ -50,7 +50,9 @@ class RealtimeHub:
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()
-        listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
+        # Nothing comes through while the stream is down, and nothing is replayed afterwards.
+        suspend = self.subscriptions.clear
+        listener = FeedListener(self._announce, self._resubscribe, suspend, self._resubscribe)
         self.feed = ReplicationFeed(
             addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener
         )
@@ -66,10 +68,6 @@ class RealtimeHub:
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""
         self.rooms.broadcast(Room(message.topic, message.is_private), message.as_broadcast())
-
-    def _suspend(self) -> None:
-        """Nothing comes through while the stream is down, and nothing is replayed afterwards."""
-        self.subscriptions.clear()
 
     def _resubscribe(self) -> None:
         for channel in list(self.channels):

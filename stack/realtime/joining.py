@@ -74,7 +74,9 @@ async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
     request = parse_join(knock.payload)
     _check_limits(hub, knock)
     token, identity = _identify(hub, knock, request)
-    await _check_role(hub, identity)
+    # PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all.
+    if not await hub.database.may_become(identity.role):
+        raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
     if not await hub.authorizer.has_session(identity):
         raise JoinRefused("Unauthorized", SESSION_ENDED)
     if not hub.settings.allow_public:
@@ -112,9 +114,3 @@ def _check_private(request: JoinRequest, identity: ApiCaller) -> None:
         raise JoinRefused("PrivateOnly", "This project only allows private channels")
     if identity.is_anonymous:
         raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
-
-
-async def _check_role(hub: RealtimeHub, identity: ApiCaller) -> None:
-    """PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all."""
-    if not await hub.database.may_become(identity.role):
-        raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')

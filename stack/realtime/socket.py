@@ -152,14 +152,11 @@ class Socket:
         if len(data) > self.hub.settings.max_frame_bytes:
             self.close(TOO_BIG, "Frame is too large")
             return None
-        if self._is_unused():
+        idle = asyncio.get_running_loop().time() - self._idle_since
+        if not self.channels and idle > self.hub.settings.no_channel_seconds:
             self.close(GOING_AWAY, "No channel was joined")
             return None
         return data
-
-    def _is_unused(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        return not self.channels and now - self._idle_since > self.hub.settings.no_channel_seconds
 
     async def _handle(self, frame: Frame) -> None:
         if frame.topic == "phoenix" and frame.event == "heartbeat":

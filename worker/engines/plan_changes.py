@@ -89,21 +89,15 @@ def flatten(value: Any, marks: Marks = NO_MARKS, path: str = "") -> Iterator[tup
     elif marks.hidden is True:
         yield path, Leaf(None, is_sensitive=True, secret=json.dumps(value, sort_keys=True))
     elif isinstance(value, dict) or marks.names():
-        yield from _flatten_map(value if isinstance(value, dict) else {}, marks, path)
+        held = value if isinstance(value, dict) else {}
+        for name in sorted({*held, *marks.names()}):
+            yield from flatten(held.get(name), marks.of(name), f"{path}.{name}" if path else name)
     elif isinstance(value, list) or marks.length():
-        yield from _flatten_list(value if isinstance(value, list) else [], marks, path)
+        items = value if isinstance(value, list) else []
+        for at in range(max(len(items), marks.length())):
+            yield from flatten(items[at] if at < len(items) else None, marks.of(at), f"{path}[{at}]")
     elif value is not None:
         yield path, Leaf(_as_text(value))
-
-
-def _flatten_map(held: Mapping[str, Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
-    for name in sorted({*held, *marks.names()}):
-        yield from flatten(held.get(name), marks.of(name), f"{path}.{name}" if path else name)
-
-
-def _flatten_list(items: list[Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
-    for at in range(max(len(items), marks.length())):
-        yield from flatten(items[at] if at < len(items) else None, marks.of(at), f"{path}[{at}]")
 
 
 def _inner(mark: Any, key: str | int) -> Any:
@@ -130,20 +124,16 @@ def _resource(row: Mapping[str, Any]) -> dict[str, Any]:
     change = row.get("change") or {}
     before = flatten(change.get("before"), Marks(change.get("before_sensitive")))
     after = flatten(change.get("after"), Marks(change.get("after_sensitive"), change.get("after_unknown")))
+    forced = frozenset(_path(parts) for parts in change.get("replace_paths") or [] if isinstance(parts, list))
     return {
         "address": str(row.get("address", "")),
         "action": action_of(change.get("actions") or []),
-        **compare(_named(before), _named(after), _forced(change)),
+        **compare(_named(before), _named(after), forced),
     }
 
 
 def _named(leaves: Iterator[tuple[str, Leaf]]) -> dict[str, Leaf]:
     return {path: leaf for path, leaf in leaves if path}
-
-
-def _forced(change: Mapping[str, Any]) -> frozenset[str]:
-    paths = change.get("replace_paths") or []
-    return frozenset(_path(parts) for parts in paths if isinstance(parts, list))
 
 
 def _path(parts: list[Any]) -> str:

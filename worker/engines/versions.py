@@ -39,17 +39,14 @@ def named_version(*required: str | None) -> str | None:
 
 def _is_met(engine: str, found: str, required: str) -> bool:
     try:
-        return Version(found) in _specifiers(required)
+        parts = (_specifier(part.strip()) for part in required.split(","))
+        return Version(found) in SpecifierSet(",".join(parts), prereleases=True)
     except (InvalidSpecifier, InvalidVersion) as error:
         raise JobFailed(
             f"The module requires {engine} {required!r}, which is not a version.",
             code="bad_engine_version",
             hint="Write 1.12.6, or a range such as >=1.10,<2 or ~> 1.10.",
         ) from error
-
-
-def _specifiers(required: str) -> SpecifierSet:
-    return SpecifierSet(",".join(_specifier(part.strip()) for part in required.split(",")), prereleases=True)
 
 
 def _specifier(part: str) -> str:

@@ -117,7 +117,10 @@ class Attempt:
 
     def _failed(self, error: Exception) -> Outcome:
         # The runner does not give back a job that its own defect stopped: the job would meet the defect again, for ever.
-        error = self._defect if self._defect and isinstance(error, JobInterrupted) else _own_fault(error)
+        if self._defect and isinstance(error, JobInterrupted):
+            error = self._defect
+        elif isinstance(error, OSError):
+            error = lacking(error) or error
         outcome = failure(error)
         if self._space is None:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
@@ -234,8 +237,3 @@ class Attempt:
 
     def _fenced(self, why: str) -> None:
         self._handle.control.request(Stop(enums.CancelKind.GRACEFUL, StopCause.LEASE, why))
-
-
-def _own_fault(error: Exception) -> Exception:
-    """Name what the runner lacks after a system error that the job cannot have caused."""
-    return (lacking(error) or error) if isinstance(error, OSError) else error

@@ -85,7 +85,8 @@ class ProviderSetup:
 def set_up(files: IdentityFiles) -> ProviderSetup:
     """Point a provider at the token of its identity."""
     kind = files.identity.kind
-    variables, beside = _PROVIDERS.get(kind, _any)(files)
+    other: Found = ({"RUNYARD_ID_TOKEN_FILE": str(files.token)}, {})
+    variables, beside = _PROVIDERS[kind](files) if kind in _PROVIDERS else other
     own = {f"RUNYARD_ID_TOKEN_FILE_{files.identity.name.upper().replace('-', '_')}": str(files.token)}
     known = {name: value for name, value in variables.items() if value}
     written = {files.beside: json.dumps(beside).encode()} if beside else {}
@@ -160,10 +161,6 @@ def _kubernetes(files: IdentityFiles) -> Found:
         "current-context": "runyard",
     }
     return {"KUBECONFIG": str(files.beside), "KUBE_CONFIG_PATH": str(files.beside)}, described
-
-
-def _any(files: IdentityFiles) -> Found:
-    return {"RUNYARD_ID_TOKEN_FILE": str(files.token)}, {}
 
 
 _PROVIDERS = {"aws": _aws, "gcp": _gcp, "azure": _azure, "vault": _vault, "kubernetes": _kubernetes}

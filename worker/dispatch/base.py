@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from typing import Protocol
 
 from worker.api.replies import JobRef
 from worker.settings import Settings
-from worker.settings.base import is_own, is_passed
-from worker.settings.dispatcher import DispatcherType
 from worker.settings.isolation import IsolationMode
+from worker.settings.passed_variables import is_own, is_passed
 
 # The executor no longer exists and its exit code is unknown.
 LOST = -1
@@ -165,28 +164,3 @@ class Dispatcher(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
-
-
-def dispatcher_for(settings: Settings) -> Dispatcher | None:
-    """Return the dispatcher, or none for `local`: the runner executes its jobs itself.
-
-    Each one's library is imported only where it is used, so that the others need not be installed.
-    """
-    kind = settings.dispatcher.type
-    match kind:
-        case DispatcherType.LOCAL:
-            return None
-        case DispatcherType.DOCKER:
-            from worker.dispatch.docker import DockerDispatcher
-
-            return DockerDispatcher(settings)
-        case DispatcherType.KUBERNETES:
-            from worker.dispatch.kubernetes import KubernetesDispatcher
-
-            return KubernetesDispatcher(settings)
-        case DispatcherType.ECS:
-            from worker.dispatch.ecs import EcsDispatcher
-
-            return EcsDispatcher(settings)
-        case _:
-            assert_never(kind)

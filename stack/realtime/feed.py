@@ -13,12 +13,10 @@ from psycopg import AsyncConnection
 
 from stack.realtime.catalog import ReplicationCatalog
 from stack.realtime.errors import StreamEnded
-from stack.realtime.fanout import ChangeFanout
-from stack.realtime.pgoutput import Begin, Commit, Message, Relation, RowChange
-from stack.realtime.rls import VisibilityGate
+from stack.realtime.fanout import ChangeFanout, VisibilityGate
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.shape import Change, make_change
-from stack.realtime.stream import TEXT_OPTIONS, WalStream, open_stream
+from stack.realtime.stream import TEXT_OPTIONS, Begin, Commit, Message, Relation, RowChange, WalStream, open_stream
 from stack.realtime.subscriptions import PublishedTables, Subscriptions, published_tables
 
 

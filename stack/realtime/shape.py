@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from stack.realtime.catalog import RoleView, Table
-from stack.realtime.pgoutput import Begin, Missing, Relation, Row, RowChange
+from stack.realtime.stream import Begin, Missing, Relation, Row, RowChange
 from stack.realtime.values import commit_timestamp
 
 SMALL_VALUE_BYTES = 64

@@ -85,10 +85,6 @@ class Subscriptions:
         self._by_table.clear()
         self._by_channel.clear()
 
-    def channels(self) -> list[Member]:
-        """Channels that have at least one subscription."""
-        return list(self._by_channel)
-
     def interested(self, schema: str, table: str) -> list[Subscription]:
         """Subscriptions that mean a table, whatever the event; remembered until one comes or goes."""
         key = (schema, table)

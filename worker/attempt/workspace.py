@@ -20,8 +20,7 @@ from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
 from worker.attempt.sealed_values import JobVariables, Keys
 from worker.attempt.spec import JobSpec
-from worker.children.child import Command
-from worker.children.memory import STARVED, memory_kills
+from worker.children.child import STARVED, Command, memory_kills
 from worker.enums import JobPhase
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from worker.logs.form_finder import FormFinder
 from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
-from worker.logs.secret_forms import forms_of
+from worker.logs.secret_forms import FormFinder, forms_of
 from worker.logs.secret_shapes import Span, shape_spans
 
 MASK = "***"

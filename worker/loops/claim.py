@@ -49,10 +49,6 @@ class ClaimLoop:
         self._failures = 0
         self.wake_up = wake_up or asyncio.Event()
 
-    def wake(self) -> None:
-        """Ask for work now."""
-        self.wake_up.set()
-
     async def run(self) -> None:
         """Ask for work until the process ends."""
         while True:

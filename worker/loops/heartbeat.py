@@ -83,7 +83,7 @@ Obey = Callable[[HeartbeatReply], None]
 
 
 class Heartbeat:
-    """Sends heartbeats for ever; `wake` makes the next one come at once."""
+    """Sends heartbeats for ever; the wake-up makes the next one come at once."""
 
     def __init__(
         self, server: Server, table: JobTable, process_status: ProcessStatus, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
@@ -100,10 +100,6 @@ class Heartbeat:
         self._sent_facts: dict[str, Any] | None = None
         self._seconds = HEARTBEAT_SECONDS
         self.wake_up = wake_up or asyncio.Event()
-
-    def wake(self) -> None:
-        """Send one now."""
-        self.wake_up.set()
 
     async def run(self) -> None:
         """Send heartbeats until the process ends."""

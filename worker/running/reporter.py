@@ -41,11 +41,6 @@ class Reporter:
         self._error: WorkerError | None = None
         self._log = get_logger("worker.jobs")
 
-    @property
-    def phase(self) -> JobPhase:
-        """The phase of the newest picture."""
-        return self._phase
-
     def begin(self, name: str, title: str, phase: JobPhase, first_seq: int) -> None:
         """A step begins."""
         self._phase = phase

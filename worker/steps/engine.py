@@ -9,8 +9,7 @@ from wire.hcl_blocks import read_facts
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.child import Command
-from worker.engines.finder import HOW_TO_GET_ONE
-from worker.engines.versions import choose_version, named_version
+from worker.engines.finder import HOW_TO_GET_ONE, choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed
 

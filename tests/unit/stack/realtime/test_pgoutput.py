@@ -1,6 +1,6 @@
 import struct
 
-from stack.realtime.pgoutput import EPOCH_MICROSECONDS, Begin, Commit, Field, Missing, Relation, RowChange, decode
+from stack.realtime.stream import EPOCH_MICROSECONDS, Begin, Commit, Field, Missing, Relation, RowChange, decode
 
 OID = struct.pack(">I", 7)
 

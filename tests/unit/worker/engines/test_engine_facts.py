@@ -16,10 +16,9 @@ from cli.engines.cache import cached, install
 from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
 from worker.attempt.context import FoundEngine
-from worker.engines.finder import EngineFinder
+from worker.engines.finder import EngineFinder, choose_version, named_version
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.redacted_plan import secret_outputs, shown_outputs
-from worker.engines.versions import choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
 

@@ -92,18 +92,10 @@ Key = tuple[str, ...]
 Seen = set[tuple[ApiCaller, Key]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows that the viewers see, and the snapshot for which this is true."""
-
-    seen: Seen
-    snapshot: str
-
-
 async def visible_rows(
     connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[ApiCaller]
-) -> Answer:
-    """Pairs of viewer and key that the table's policies let through now."""
+) -> tuple[Seen, str]:
+    """Pairs of viewer and key that the table's policies let through now, and the snapshot for which this is true."""
     viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is valid for one role at a time
     query = _positions_query(connection, table)
     try:
@@ -112,7 +104,9 @@ async def visible_rows(
         return await _ask_one_by_one(connection, query, keys, viewers)
 
 
-async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[ApiCaller]) -> Answer:
+async def _ask(
+    connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[ApiCaller]
+) -> tuple[Seen, str]:
     parameters = {
         "plan_name": f"visible_{sha256(query.encode()).hexdigest()[:32]}",
         "query": query,
@@ -123,23 +117,26 @@ async def _ask(connection: AsyncConnection, query: str, keys: Sequence[Key], vie
     cursor = await connection.execute(QUERIES["visible_rows"], parameters, prepare=True)
     rows = await cursor.fetchall()
     seen = {(viewers[viewer - 1], keys[key - 1]) for _, viewer, key in rows if viewer is not None}
-    return Answer(seen, rows[0][0])
+    return seen, rows[0][0]
 
 
 async def _ask_one_by_one(
     connection: AsyncConnection, query: str, keys: Sequence[Key], viewers: Sequence[ApiCaller]
-) -> Answer:
+) -> tuple[Seen, str]:
     """One viewer's slow policy ran into the timeout: find out whose, and let the others have their rows."""
-    answers = [Answer(set(), NO_SNAPSHOT)]
+    seen: Seen = set()
+    first = ""
     for viewer in viewers:
         try:
             async with connection.transaction():
                 await connection.execute(f"set local statement_timeout = {ALONE_TIMEOUT_MS}")
-                answers.append(await _ask(connection, query, keys, [viewer]))
+                more, snapshot = await _ask(connection, query, keys, [viewer])
         except psycopg.errors.QueryCanceled:
             continue
-    # The first snapshot is the oldest: what it covers, all the others do.
-    return Answer(set().union(*(answer.seen for answer in answers)), answers[min(1, len(answers) - 1)].snapshot)
+        seen |= more
+        # The first snapshot is the oldest: what it covers, all the others do.
+        first = first or snapshot
+    return seen, first or NO_SNAPSHOT
 
 
 def _positions_query(connection: AsyncConnection, table: Table) -> str:
@@ -220,10 +217,10 @@ class ChangeFanout:
                     viewers[oid][item.identity] = None
         seen: dict[int, Seen] = {}
         for oid, table in tables.items():
-            answer = await visible_rows(self._connection, table, list(keys[oid]), list(viewers[oid]))
+            found, snapshot = await visible_rows(self._connection, table, list(keys[oid]), list(viewers[oid]))
             if not seen:  # snapshots only advance: what the first answer covers, the others do
-                self._gate.learn(answer.snapshot)
-            seen[oid] = answer.seen
+                self._gate.learn(snapshot)
+            seen[oid] = found
         return seen
 
     def _may_see(

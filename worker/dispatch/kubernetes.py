@@ -97,8 +97,8 @@ class KubernetesExecution(Execution):
     def _read(self, pod: Any) -> int | None:
         """Judge the one pod: ended, on its way, or never to start."""
         if (ended := end_of(pod)) is not None:
-            self.why = ended.why
-            return LOST if ended.exit_code is None else ended.exit_code
+            self.why, code = ended
+            return code
         if pod.metadata.deletion_timestamp is not None:
             return self._read_leaving(pod)
         check_startable(pod)

@@ -1,9 +1,8 @@
 """The Kubernetes objects of one executor, and its condition, read from its pod's status."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from worker.dispatch.base import COMMAND, Order, plain_environment, secret_environment
+from worker.dispatch.base import COMMAND, LOST, Order, plain_environment, secret_environment
 from worker.errors import RunnerUnfit
 from worker.settings import Settings
 from worker.settings.dispatcher import DispatcherData
@@ -106,24 +105,16 @@ HOPELESS = {
 IMAGE = {"ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"}
 
 
-@dataclass(frozen=True)
-class Ended:
-    """The executor has ended: with an exit code, or nobody knows with which."""
-
-    why: str
-    exit_code: int | None = None
-
-
-def end_of(pod: Any) -> Ended | None:
-    """Describe how the pod's executor ended, if it has; a pod that only has to stop still works."""
+def end_of(pod: Any) -> tuple[str, int] | None:
+    """Describe how the pod's executor ended, with its exit code, if it has; a pod that only has to stop still works."""
     for status in pod.status.container_statuses or []:
         if (gone := status.state.terminated) is not None:
             words = [pod.status.reason, gone.reason or "failed", gone.message or pod.status.message]
             said = ", ".join(dict.fromkeys(word.strip() for word in words if word))
-            return Ended(f"the pod ended: {said} (exit code {gone.exit_code})", int(gone.exit_code))
+            return f"the pod ended: {said} (exit code {gone.exit_code})", int(gone.exit_code)
     if pod.status.phase == "Failed":
         words = [pod.status.reason or "failed", pod.status.message]
-        return Ended("the pod ended: " + ", ".join(word for word in words if word))
+        return "the pod ended: " + ", ".join(word for word in words if word), LOST
     return None
 
 

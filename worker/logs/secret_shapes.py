@@ -2,17 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 Span = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A pattern and the group in it that is the secret."""
-
-    pattern: re.Pattern[str]
-    group: int = 0
 
 
 # Each pattern begins with plain characters, for which `re` searches a gigabyte a second; the text before them is
@@ -20,20 +11,21 @@ class Shape:
 # pattern may match across a line end (the redactor releases text line by line), and each has an upper bound (so that a
 # hostile line cannot grow what is held back).
 _ACCESS_KEY = r"(?i:_?access_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
-SHAPES: tuple[Shape, ...] = (
-    Shape(re.compile(r"://[^\s/@:]{0,256}:([^\s/]{1,1024})@"), 1),
-    Shape(re.compile(r"eyJ[A-Za-z0-9_-]{8,2048}\.eyJ[A-Za-z0-9_-]{4,8192}\.[A-Za-z0-9_-]{0,2048}")),
-    Shape(re.compile(r"A(?<![A-Z0-9]A)(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])")),
-    Shape(re.compile("ecret" + _ACCESS_KEY), 1),
-    Shape(re.compile("ECRET" + _ACCESS_KEY), 1),
-    Shape(re.compile(r"ryw_[0-9A-Za-z]{20,64}")),
-    Shape(re.compile(r"sb_secret_[0-9A-Za-z_-]{8,256}")),
-    Shape(re.compile(r"gh(?<!\wgh)[pousr]_[0-9A-Za-z]{30,255}")),
+# Each with the group that is the secret.
+SHAPES: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"://[^\s/@:]{0,256}:([^\s/]{1,1024})@"), 1),
+    (re.compile(r"eyJ[A-Za-z0-9_-]{8,2048}\.eyJ[A-Za-z0-9_-]{4,8192}\.[A-Za-z0-9_-]{0,2048}"), 0),
+    (re.compile(r"A(?<![A-Z0-9]A)(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])"), 0),
+    (re.compile("ecret" + _ACCESS_KEY), 1),
+    (re.compile("ECRET" + _ACCESS_KEY), 1),
+    (re.compile(r"ryw_[0-9A-Za-z]{20,64}"), 0),
+    (re.compile(r"sb_secret_[0-9A-Za-z_-]{8,256}"), 0),
+    (re.compile(r"gh(?<!\wgh)[pousr]_[0-9A-Za-z]{30,255}"), 0),
 )
 
 
 def shape_spans(text: str) -> Iterator[Span]:
     """Yield where a secret's shape stands in the text."""
-    for shape in SHAPES:
-        for match in shape.pattern.finditer(text):
-            yield match.span(shape.group)
+    for pattern, group in SHAPES:
+        for match in pattern.finditer(text):
+            yield match.span(group)

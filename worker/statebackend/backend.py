@@ -5,7 +5,7 @@ import json
 import secrets
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from worker.api.replies import JobRef
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
@@ -195,14 +195,7 @@ def _refusal(error: WorkerError) -> Response:
     return Response(status, json.dumps({"error": error.message}).encode())
 
 
-class StateFields(NamedTuple):
-    """The fields that order the versions of a state."""
-
-    lineage: str
-    serial: int
-
-
-def read_fields(body: str) -> StateFields:
+def read_fields(body: str) -> tuple[str, int]:
     """Read a state's lineage and serial; an encrypted state of OpenTofu has them in the clear, too."""
     try:
         state = json.loads(body)
@@ -214,20 +207,20 @@ def read_fields(body: str) -> StateFields:
         raise BadRequest(400, "the state's lineage is not a text")
     if not isinstance(serial, int) or isinstance(serial, bool) or serial < 0:
         raise BadRequest(400, "the state has no serial")
-    return StateFields(lineage, serial)
+    return lineage, serial
 
 
 def check_follows(body: str, stored: str | None) -> None:
     """Refuse a state that is none, that belongs to something else, or that is not newer than the stored one."""
-    new = read_fields(body)
+    lineage, serial = read_fields(body)
     if stored is None or stored == body:
         return
     try:
-        old = read_fields(stored)
+        old_lineage, old_serial = read_fields(stored)
     except BadRequest:
         # Of another engine: the database decides.
         return
-    if old.lineage and new.lineage != old.lineage:
-        raise BadRequest(_CONFLICT, f"the state's lineage is {new.lineage}, and the stored one's is {old.lineage}")
-    if new.serial <= old.serial:
-        raise BadRequest(_CONFLICT, f"the state's serial is {new.serial}, and the stored one's is {old.serial} already")
+    if old_lineage and lineage != old_lineage:
+        raise BadRequest(_CONFLICT, f"the state's lineage is {lineage}, and the stored one's is {old_lineage}")
+    if serial <= old_serial:
+        raise BadRequest(_CONFLICT, f"the state's serial is {serial}, and the stored one's is {old_serial} already")

@@ -60,10 +60,9 @@ class CheckCommand:
     async def check(self, plan: bytes, run: Mapping[str, Any], addresses: Iterable[str]) -> dict[str, Any]:
         """Run the command for a plan, and read what it leaves."""
         space = self._space
-        # A new folder: the job may have put a link where one of a known name would be.
-        folder = Path(tempfile.mkdtemp(dir=space.root, prefix="check-"))
+        files = {f"set/{name}": text.encode() for name, text in self._files.items()}
+        folder = _new_folder(space, "check-", {**files, "plan.json": plan, "run.json": json.dumps(run).encode()})
         (results := folder / "results").mkdir(mode=0o700)
-        self._write(folder, {"plan.json": plan, "run.json": json.dumps(run).encode()})
         places = {"plan": folder / "plan.json", "run": folder / "run.json", "results": results, "code": space.work}
         argv = self._argv
         for name, place in places.items():
@@ -80,13 +79,6 @@ class CheckCommand:
             return failed_set(f"{self._argv[0]} was killed by signal {-code if code < 0 else code - 128}.")
         return self._read(results, code, [f"{space.work}/", f"{folder}/"], addresses)
 
-    def _write(self, folder: Path, given: Mapping[str, bytes]) -> None:
-        files = {f"set/{name}": text.encode() for name, text in self._files.items()}
-        for name, body in {**files, **given}.items():
-            target = folder / name
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._space.write(target, body)
-
     def _read(self, results: Path, code: int, folders: list[str], addresses: Iterable[str]) -> dict[str, Any]:
         try:
             names = sorted(name for name in os.listdir(results) if is_report(name))  # noqa: PTH208
@@ -98,6 +90,16 @@ class CheckCommand:
             return failed_set(f"The command left more than {MOST_REPORTS} reports, or one larger than 10 MiB.")
         bodies = {name: self._space.read(results / name) or b"" for name in names}
         return read_reports(bodies, folders, addresses, self._space.log.redactor.redact)
+
+
+def _new_folder(space: Workspace, prefix: str, files: Mapping[str, bytes]) -> Path:
+    """Write files into a new folder: the job may have put a link where one of a known name would be."""
+    folder = Path(tempfile.mkdtemp(dir=space.root, prefix=prefix))
+    for name, body in files.items():
+        target = folder / name
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        space.write(target, body)
+    return folder
 
 
 @contextmanager
@@ -214,12 +216,7 @@ class Rules:
         """Write the files, without those that test the others."""
         self._space, self._opa = space, opa
         self._files = {name: text for name, text in given.items() if not name.endswith("_test.rego")}
-        # A new folder: the job may have put a link where one of a known name would be.
-        self._folder = Path(tempfile.mkdtemp(dir=space.root, prefix="policies-"))
-        for name, text in self._files.items():
-            target = self._folder / name
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            space.write(target, text.encode())
+        self._folder = _new_folder(space, "policies-", {name: text.encode() for name, text in self._files.items()})
 
     async def names(self) -> frozenset[str]:
         """Return the keys that the rules read, and the other texts in them; rules that OPA cannot parse have none."""

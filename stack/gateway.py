@@ -31,8 +31,7 @@ from stack.project_config import ProjectConfig, read_project
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
-from stack.rest.connection import DatabaseError, DatabaseGone, Statement
-from stack.rest.pool import Pool, PoolTimeout
+from stack.rest.pool import DatabaseError, DatabaseGone, Pool, PoolTimeout, Statement
 from stack.rest.store import CatalogStore
 from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings

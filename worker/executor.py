@@ -12,7 +12,7 @@ from worker.api.transport import Transport
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.attempt.isolating import settle_isolation
-from worker.attempt.saved_attempt import attempt_folder
+from worker.attempt.outcome import attempt_folder
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, backoff
 from worker.engines.finder import EngineFinder

@@ -15,8 +15,7 @@ from stack.realtime.frames import Frame, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
 from stack.realtime.policies import Asker
-from stack.realtime.rooms import Room
-from stack.realtime.subscriptions import accept_all, binding_id
+from stack.realtime.subscriptions import Room, accept_all, binding_id
 
 log = logging.getLogger("stack.realtime")
 

@@ -14,9 +14,8 @@ from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import ReplicationCatalog, RoleView, Table
 from stack.realtime.database import QUERIES
 from stack.realtime.frames import encode
-from stack.realtime.rooms import Member
 from stack.realtime.shape import Change, render
-from stack.realtime.subscriptions import Subscription, Subscriptions
+from stack.realtime.subscriptions import Member, Subscription, Subscriptions
 
 XID_SPAN = 1 << 32
 FIRST_WAIT_SECONDS = 0.0005

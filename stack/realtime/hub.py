@@ -9,9 +9,8 @@ from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed, StoredMessage
 from stack.realtime.policies import Authorizer
-from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings
-from stack.realtime.subscriptions import Subscriptions
+from stack.realtime.subscriptions import Room, Rooms, Subscriptions
 from stack.realtime.tokens import TokenVerifier
 
 

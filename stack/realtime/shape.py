@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from stack.realtime.catalog import RoleView, Table
+from stack.realtime.catalog import RoleView, Table, commit_timestamp
 from stack.realtime.stream import Begin, Missing, Relation, Row, RowChange
-from stack.realtime.values import commit_timestamp
 
 SMALL_VALUE_BYTES = 64
 TOO_LARGE = "Error 413: Payload Too Large"

@@ -1,10 +1,10 @@
-"""The live postgres_changes subscriptions, and what must hold before one is accepted."""
+"""The members of each topic, their live postgres_changes subscriptions, and what must hold before one is accepted."""
 
 import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import psycopg
@@ -14,8 +14,57 @@ from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import Column, read_table, read_view
 from stack.realtime.database import QUERIES
 from stack.realtime.errors import BindingRefused
-from stack.realtime.rooms import Member
+from stack.realtime.frames import encode
 from stack.realtime.shape import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A topic without `realtime:`, public or private."""
+
+    name: str
+    is_private: bool
+
+
+class Member(Protocol):
+    """A member of a room, and how messages reach it."""
+
+    @property
+    def room(self) -> Room:
+        """The room that it is in."""
+
+    @property
+    def topic(self) -> str:
+        """Its client's name for the room."""
+
+    def deliver(self, frame: str) -> None:
+        """Send a broadcast or a changed row."""
+
+
+class Rooms:
+    """Members by room, in the order they came."""
+
+    def __init__(self) -> None:
+        self._members: dict[Room, dict[Member, None]] = {}
+
+    def enter(self, member: Member) -> None:
+        """Add a member."""
+        self._members.setdefault(member.room, {})[member] = None
+
+    def leave(self, member: Member) -> None:
+        """Remove a member; an empty room is forgotten."""
+        members = self._members.get(member.room, {})
+        members.pop(member, None)
+        if not members:
+            self._members.pop(member.room, None)
+
+    def broadcast(self, room: Room, content: dict[str, Any]) -> None:
+        """Send to all members, encoded once."""
+        members = list(self._members.get(room, ()))  # a copy, as sending may make a member leave
+        frame = encode(members[0].topic, "broadcast", content) if members else ""
+        for member in members:
+            member.deliver(frame)
+
 
 ANY = "*"
 EVENTS = ("INSERT", "UPDATE", "DELETE")

@@ -10,11 +10,9 @@ from starlette.types import Receive, Scope, Send
 from stack import asgi
 from stack.auth.access import Access, NoKey, WrongKey
 from stack.auth.tokens import ApiCaller, TokenError
-from stack.rest.connection import DatabaseGone
 from stack.rest.errors import RestError
-from stack.rest.pool import Pool, PoolTimeout
-from stack.rest.resources import Request, Response, answer_call, answer_table, negotiate
-from stack.rest.session import Plan, run_plan
+from stack.rest.pool import DatabaseGone, Pool, PoolTimeout
+from stack.rest.resources import Plan, Request, Response, answer_call, answer_table, negotiate, run_plan
 from stack.rest.store import CatalogStore, SchemaCatalog
 
 FIRST_CATALOG_SECONDS = 5.0

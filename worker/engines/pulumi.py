@@ -7,10 +7,9 @@ from pathlib import Path
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
-from worker.engines.drift import settle_drift
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.module_backend import lock_info
-from worker.engines.plan_changes import CHANGES_ARTIFACT
+from worker.engines.plan_changes import CHANGES_ARTIFACT, settle_drift
 from worker.engines.plan_summary import CHANGE_DIGEST
 from worker.engines.pulumi_events import as_plan, as_summary, change_digest, read_changes, read_summary
 from worker.engines.redacted_plan import secret_outputs, shown_outputs

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from worker.logs.secret_shapes import Span
+from worker.logs.secret_forms import Span
 
 # `base64` wraps at 76 characters, PEM at 64. Each pattern begins with one plain character, for which `re` searches ten
 # times as fast as for one of several.

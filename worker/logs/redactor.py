@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
 from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
-from worker.logs.secret_forms import FormFinder, forms_of
-from worker.logs.secret_shapes import Span, shape_spans
+from worker.logs.secret_forms import FormFinder, Span, forms_of, shape_spans
 
 MASK = "***"
 # A line longer than this is released before it ends, or one line could fill the memory.

@@ -9,8 +9,7 @@ from pathlib import Path
 from worker import enums
 from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
-from worker.attempt.outcome import Outcome, failure
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, failure, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.attempt.workspace import Step, Workspace
 from worker.children.users import kill_orphans

@@ -11,8 +11,7 @@ from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
 from worker.attempt.context import JobContext
 from worker.attempt.control import StopCause
-from worker.attempt.outcome import Outcome, failure
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, failure, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order, executor_name, passed_variables

@@ -13,8 +13,7 @@ from wire.hcl_blocks import parse
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
-from worker.attempt.outcome import Outcome
-from worker.attempt.saved_attempt import load_attempt
+from worker.attempt.outcome import Outcome, load_attempt
 from worker.attempt.workspace import Act, Step, Workspace
 from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType

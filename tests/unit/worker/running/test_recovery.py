@@ -9,8 +9,7 @@ import stamina
 
 from tests.unit.worker.fakes import HandClock, Network
 from worker.attempt.context import JobContext
-from worker.attempt.outcome import Outcome, given_back
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, leftovers, save_attempt
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, given_back, leftovers, save_attempt
 from worker.engines.finder import EngineFinder
 from worker.enums import JobStatus
 from worker.errors import RunnerUnfit

@@ -10,7 +10,7 @@ from tests.unit.worker.fakes import HandClock, Network
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
-from worker.attempt.saved_attempt import leftovers
+from worker.attempt.outcome import leftovers
 from worker.dispatch.base import Execution, Order
 from worker.engines.finder import EngineFinder
 from worker.enums import JobType

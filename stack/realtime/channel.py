@@ -15,7 +15,7 @@ from stack.realtime.frames import Frame, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
 from stack.realtime.policies import Asker
-from stack.realtime.subscriptions import Room, accept_all, binding_id
+from stack.realtime.subscriptions import Room, accept_all
 
 log = logging.getLogger("stack.realtime")
 
@@ -55,16 +55,6 @@ class Channel:
         self._expiry: asyncio.TimerHandle | None = None
         self._pending_token: str | None = None
         self._token_applied_at = float("-inf")
-
-    @property
-    def asker(self) -> Asker:
-        """The user whose rights on the topic are queried."""
-        return Asker(self.identity, self.room.name, self.line.headers_json)
-
-    @property
-    def bindings_with_ids(self) -> list[dict[str, Any]]:
-        """The client's own bindings word for word, each with its id: clients compare them."""
-        return [{**binding, "id": binding_id(binding)} for binding in self.request.bindings]
 
     def start(self) -> None:
         """Enter the room and begin what follows a successful join."""
@@ -218,7 +208,7 @@ class Channel:
 
     async def _check_right(self) -> None:
         """End a private channel whose client may not read it any more."""
-        asker = self.asker
+        asker = Asker(self.identity, self.room.name, self.line.headers_json)
         if not self.room.is_private or await self.hub.authorizer.may_read(asker):
             return
         if asker.identity is self.identity:  # else a newer token came meanwhile, and asks for itself

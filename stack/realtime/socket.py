@@ -14,6 +14,7 @@ from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
 from stack.realtime.frames import Frame, decode, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined, Knock, join
+from stack.realtime.subscriptions import binding_id
 
 log = logging.getLogger("stack.realtime")
 
@@ -197,7 +198,9 @@ class Socket:
         channel = Channel(self.hub, self, frame.topic, frame.join_ref or frame.ref, joined)
         self.channels[frame.topic] = channel
         self.hub.users.add(self)
-        self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
+        # The client's own bindings word for word, each with its id: clients compare them.
+        bindings = [{**each, "id": binding_id(each)} for each in joined.request.bindings]
+        self.reply(frame, "ok", {"postgres_changes": bindings})
         await self._guarded(channel, channel.start)
 
     async def _refuse(self, frame: Frame, error: JoinRefused) -> None:

@@ -9,11 +9,11 @@ from starlette.types import Receive, Scope, Send
 
 from stack import asgi
 from stack.auth.access import Access, NoKey, WrongKey
-from stack.auth.tokens import ApiCaller, TokenError
+from stack.auth.tokens import TokenError
 from stack.rest.errors import RestError
 from stack.rest.pool import DatabaseGone, Pool, PoolTimeout
 from stack.rest.resources import Plan, Request, Response, answer_call, answer_table, negotiate, run_plan
-from stack.rest.store import CatalogStore, SchemaCatalog
+from stack.rest.store import CatalogStore
 
 FIRST_CATALOG_SECONDS = 5.0
 # The root has no content, but its status shows whether the database is reachable.
@@ -46,7 +46,12 @@ class RestApp:
         if catalog is None:
             message = "Could not query the database for the schema cache. Retrying."
             raise RestError(503, "PGRST002", message)
-        request = await self._read(scope, receive, headers, identity, catalog)
+        method, path = scope["method"], scope["path"].removeprefix("/rest/v1").strip("/")
+        body = await asgi.read_body(receive, headers) if method == "POST" else b""
+        schema = negotiate(headers, method, catalog.schemas)
+        request = Request(
+            method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows
+        )
         if request.path.startswith("rpc/"):
             return await answer_call(self._pool, request)
         if not request.path:
@@ -55,15 +60,6 @@ class RestApp:
         if "/" in request.path:
             raise RestError(404, "PGRST125", "Invalid path specified in request URL")
         return await answer_table(self._pool, request)
-
-    async def _read(
-        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: SchemaCatalog
-    ) -> Request:
-        method = scope["method"]
-        path = scope["path"].removeprefix("/rest/v1").strip("/")
-        body = await asgi.read_body(receive, headers) if method == "POST" else b""
-        schema = negotiate(headers, method, catalog.schemas)
-        return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
 
 
 def failure(error: Exception) -> Response:

@@ -6,22 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from worker.api.replies import (
-    BoundValues,
-    ClaimReply,
-    Document,
-    FinishReply,
-    GivenVariable,
-    GivenVariables,
-    HeartbeatReply,
-    IssuedTokens,
-    JobIdentities,
-    JobRef,
-    Kind,
-    RecoverReply,
-    StateReply,
-    read_answer,
-)
+from worker.api import replies
+from worker.api.replies import Document, JobRef, Kind, read_answer
 from worker.api.retrying import retry_for
 from worker.api.transport import Transport
 from worker.enums import JobPhase, WorkerStatus
@@ -45,7 +31,7 @@ class Server:
 
     async def heartbeat(
         self, status: WorkerStatus, version: str, running: Iterable[JobRef], facts: Mapping[str, Any] | None
-    ) -> HeartbeatReply:
+    ) -> replies.HeartbeatReply:
         """Send one, without retry: the next one says more than a repeated one."""
         arguments = {
             "p_status": status,
@@ -53,11 +39,13 @@ class Server:
             "p_running": [ref.model_dump() for ref in running],
             "p_facts": facts,
         }
-        return await self._ask(HeartbeatReply, "worker_heartbeat", arguments, timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS)
+        return await self._ask(
+            replies.HeartbeatReply, "worker_heartbeat", arguments, timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS
+        )
 
-    async def claim(self, request_id: UUID, slots: int) -> ClaimReply:
+    async def claim(self, request_id: UUID, slots: int) -> replies.ClaimReply:
         """Ask for jobs, without retry: the claim loop repeats it under the same request id."""
-        return await self._ask(ClaimReply, "worker_claim", {"p_request_id": str(request_id), "p_slots": slots})
+        return await self._ask(replies.ClaimReply, "worker_claim", {"p_request_id": str(request_id), "p_slots": slots})
 
     async def report(
         self, ref: JobRef, phase: JobPhase, steps: list[dict[str, Any]], plan_summary: Mapping[str, Any] | None
@@ -72,50 +60,50 @@ class Server:
         reply = await self._about(ref, Document, "worker_append_logs", seconds=0, **more)
         return int(reply.get("last_seq") or 0)
 
-    async def finish(self, ref: JobRef, outcome: Mapping[str, Any]) -> FinishReply:
+    async def finish(self, ref: JobRef, outcome: Mapping[str, Any]) -> replies.FinishReply:
         """End an attempt; repeated until it is answered, since (job, attempt) ends only once."""
-        return await self._about(ref, FinishReply, "worker_finish", seconds=None, **outcome)
+        return await self._about(ref, replies.FinishReply, "worker_finish", seconds=None, **outcome)
 
     async def return_job(
         self, ref: JobRef, reason: str, code: str | None = None, log: Mapping[str, Any] | None = None
-    ) -> FinishReply:
+    ) -> replies.FinishReply:
         """Give an attempt back, with what the runner lacks for it; repeated for a while, then the lease does the same."""
         more = {"reason": reason, **({"code": code} if code else {}), "log": log}
-        return await self._about(ref, FinishReply, "worker_return_job", seconds=20.0, **more)
+        return await self._about(ref, replies.FinishReply, "worker_return_job", seconds=20.0, **more)
 
-    async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> RecoverReply:
+    async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> replies.RecoverReply:
         """Report the attempts of an earlier process: those that we still report, and dead ones for the server to decide.
 
         One that was claimed before this session began, and is not named here, is lost.
         """
         named = [(ref, False) for ref in refs] + [(ref, True) for ref in dead]
         arguments = {"p_running": [{**ref.model_dump(), "is_dead": is_dead} for ref, is_dead in named]}
-        return await retry_for(None, lambda: self._ask(RecoverReply, "worker_recover", arguments))
+        return await retry_for(None, lambda: self._ask(replies.RecoverReply, "worker_recover", arguments))
 
     async def close_session(self, reason: str) -> None:
         """Report the end of the process; tried twice, since staleness shows it a minute later."""
         arguments = {"p_reason": reason}
         await retry_for(4.0, lambda: self._ask(Document, "worker_close_session", arguments, timeout_seconds=3.0))
 
-    async def state_get(self, ref: JobRef, *, seconds: float = STATE_SECONDS) -> StateReply:
+    async def state_get(self, ref: JobRef, *, seconds: float = STATE_SECONDS) -> replies.StateReply:
         """Read the module's state."""
-        return await self._about(ref, StateReply, "worker_state_get", seconds=seconds)
+        return await self._about(ref, replies.StateReply, "worker_state_get", seconds=seconds)
 
     async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float = STATE_SECONDS) -> None:
         """Write the module's state; the journal asks once at a time and repeats it itself."""
         await self._about(ref, Document, "worker_state_put", seconds=seconds, body=body, lock_id=lock_id)
 
-    async def destination_state(self, ref: JobRef) -> StateReply:
+    async def destination_state(self, ref: JobRef) -> replies.StateReply:
         """Read the state of the module that resources are moved to."""
-        return await self._about(ref, StateReply, "worker_destination_state")
+        return await self._about(ref, replies.StateReply, "worker_destination_state")
 
     async def move_states(self, ref: JobRef, source: str, destination: str) -> Document:
         """Write both states of a move, or neither."""
         return await self._about(ref, Document, "worker_move_states", **{"from": source, "to": destination})
 
-    async def bound_values(self, ref: JobRef) -> BoundValues:
+    async def bound_values(self, ref: JobRef) -> replies.BoundValues:
         """Read the values of the module's bound inputs."""
-        return await self._about(ref, BoundValues, "worker_bound_values")
+        return await self._about(ref, replies.BoundValues, "worker_bound_values")
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
         """Hand over a state that the server no longer stores automatically, for a person to decide about."""
@@ -149,9 +137,9 @@ class Server:
         reply = await self._transport.function("worker-session", {**_job(ref), "engine": True}, is_authorised=True)
         return str(reply["access_token"])
 
-    async def variables(self, ref: JobRef) -> list[GivenVariable]:
+    async def variables(self, ref: JobRef) -> list[replies.GivenVariable]:
         """Get the job's inputs, environment and files: the claim carries no values."""
-        return (await self._about(ref, GivenVariables, "worker_variables")).variables
+        return (await self._about(ref, replies.GivenVariables, "worker_variables")).variables
 
     async def policies(self, ref: JobRef) -> Document:
         """Read the policy sets that the job's plan must pass, with their files."""
@@ -161,18 +149,18 @@ class Server:
         """Record what the sets found; the answer shows whether the job is refused."""
         return await self._about(ref, Document, "worker_record_checks", checks=checks)
 
-    async def identities(self, ref: JobRef) -> JobIdentities:
+    async def identities(self, ref: JobRef) -> replies.JobIdentities:
         """Read which identities the job has: most have none, and need no token."""
-        return await self._about(ref, JobIdentities, "worker_identities")
+        return await self._about(ref, replies.JobIdentities, "worker_identities")
 
-    async def identity_tokens(self, ref: JobRef) -> IssuedTokens:
+    async def identity_tokens(self, ref: JobRef) -> replies.IssuedTokens:
         """Get a token for each identity of the job, without retry: the renewal repeats it."""
         try:
             reply = await self._transport.function("job-identity", _job(ref), is_authorised=True)
         except TokenExpired:
             await self._renew()
             reply = await self._transport.function("job-identity", _job(ref), is_authorised=True)
-        return read_answer(IssuedTokens, reply)
+        return read_answer(replies.IssuedTokens, reply)
 
     async def repository_token(self, ref: JobRef) -> Document | None:
         """Get a token to fetch the job's repository, where a GitHub App gives one; without retry."""

@@ -8,21 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from worker import errors
 from worker.api.replies import JobRef
 from worker.enums import JobStatus
-from worker.errors import (
-    EngineKilled,
-    Fatal,
-    Fenced,
-    JobCancelled,
-    JobFailed,
-    JobInterrupted,
-    JobTimedOut,
-    Rejected,
-    Retryable,
-    RunnerUnfit,
-    WorkerError,
-)
 from worker.statebackend.sealing import sync_directory
 
 
@@ -52,44 +40,52 @@ class Outcome:
 LACKS = frozenset({"disk", "work_directory", "dispatcher", "image", "engine", "memory"})
 
 
-def given_back(lack: RunnerUnfit) -> Outcome:
+def given_back(lack: errors.RunnerUnfit) -> Outcome:
     """An attempt that ends because the runner cannot do it, before anything was changed."""
     return Outcome(JobStatus.FAILED, error=_words(lack, "failed"), is_returned=True, return_code=lack.code)
 
 
 def failure(error: Exception) -> Outcome:
     """Turn what ended the steps into an outcome."""
-    if isinstance(error, JobCancelled):
+    if isinstance(error, errors.JobCancelled):
         return Outcome(JobStatus.CANCELLED, error=_words(error, "cancelled"))
-    if isinstance(error, EngineKilled):
+    if isinstance(error, errors.EngineKilled):
         return Outcome(JobStatus.NEEDS_ATTENTION, error=_words(error, "engine_killed"))
     return Outcome(JobStatus.FAILED, error=_words(as_job_error(error), "failed"))
 
 
-def as_job_error(error: Exception) -> WorkerError:
+def as_job_error(error: Exception) -> errors.WorkerError:
     """Give every error the words of a job's error."""
-    if isinstance(error, JobFailed | JobInterrupted | JobCancelled | JobTimedOut | EngineKilled | RunnerUnfit):
+    if isinstance(
+        error,
+        errors.JobFailed
+        | errors.JobInterrupted
+        | errors.JobCancelled
+        | errors.JobTimedOut
+        | errors.EngineKilled
+        | errors.RunnerUnfit,
+    ):
         return error
-    if isinstance(error, Fenced):
-        return JobInterrupted(error.message, code="runner_lease")
-    if isinstance(error, Retryable):
-        return JobFailed(
+    if isinstance(error, errors.Fenced):
+        return errors.JobInterrupted(error.message, code="runner_lease")
+    if isinstance(error, errors.Retryable):
+        return errors.JobFailed(
             f"The runner could not reach what the step needed: {error.message}", code="unreachable", hint="Try again."
         )
-    if isinstance(error, Rejected | Fatal):
-        return JobFailed(error.message, code=error.code or "refused", hint=error.hint)
+    if isinstance(error, errors.Rejected | errors.Fatal):
+        return errors.JobFailed(error.message, code=error.code or "refused", hint=error.hint)
     if isinstance(error, RecursionError):
-        return JobFailed(
+        return errors.JobFailed(
             "A file of the module nests braces, brackets or templates too deeply to be read.", code="too_deep",
             hint="Flatten the nested values, or put them into a file of data.",
         )  # fmt: skip
-    return JobFailed(
+    return errors.JobFailed(
         f"The runner itself failed: {type(error).__name__}: {error}", code="runner_error",
         hint="This is a defect of the runner; its own log has the details.",
     )  # fmt: skip
 
 
-def _words(error: WorkerError, fallback: str) -> dict[str, Any]:
+def _words(error: errors.WorkerError, fallback: str) -> dict[str, Any]:
     return {"code": error.code or fallback, "message": error.message, "hint": error.hint}
 
 

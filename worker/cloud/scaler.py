@@ -85,13 +85,10 @@ def _needed(limits: Limits, load: Load) -> int:
     """Tasks for all that runs or waits, within the owner's limits and never below what is running."""
     waiting = load.waiting if load.takes_jobs else 0
     wanted = ceil((load.running + waiting) / limits.jobs_per_task)
-    floor = max(limits.minimum if load.takes_jobs else 0, _floor(limits, load))
+    # A limit lowered in mid-job waits for the tasks that hold running jobs.
+    held = max(load.busy_tasks, ceil(load.running / limits.jobs_per_task))
+    floor = max(limits.minimum if load.takes_jobs else 0, held)
     return max(floor, min(wanted, limits.maximum))
-
-
-def _floor(limits: Limits, load: Load) -> int:
-    """The tasks that hold running jobs: a limit lowered in mid-job waits for them."""
-    return max(load.busy_tasks, ceil(load.running / limits.jobs_per_task))
 
 
 def _watch_boot(load: Load, memory: Memory, now: datetime) -> Memory:

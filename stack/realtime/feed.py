@@ -16,7 +16,7 @@ from stack.realtime.errors import StreamEnded
 from stack.realtime.fanout import ChangeFanout, VisibilityGate
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.shape import Change, make_change
-from stack.realtime.stream import TEXT_OPTIONS, Begin, Commit, Message, Relation, RowChange, WalStream, open_stream
+from stack.realtime.stream import TEXT_OPTIONS, Begin, Message, Relation, RowChange, WalStream, open_stream
 from stack.realtime.subscriptions import PublishedTables, Subscriptions, published_tables
 
 
@@ -189,8 +189,6 @@ class FeedSession:
                 changes = []
                 self._relations[message.oid] = message
                 self._catalog.forget(message.oid)
-            elif isinstance(message, Commit):
-                pass
         await self._deliver(changes)
 
     async def _deliver(self, changes: list[Change]) -> None:

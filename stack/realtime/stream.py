@@ -33,7 +33,6 @@ class Field(NamedTuple):
     """A column as the stream announces it."""
 
     name: str
-    type_oid: int
     is_key: bool
 
 
@@ -44,7 +43,6 @@ class Relation:
     oid: int
     schema: str
     name: str
-    identity: str
     fields: tuple[Field, ...]
 
 
@@ -54,11 +52,6 @@ class Begin:
 
     xid: int
     committed_at_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """End of a committed transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ class RowChange:
     has_key_only: bool
 
 
-Message = Relation | Begin | Commit | RowChange
+Message = Relation | Begin | RowChange
 
 
 def decode(data: bytes) -> Message | None:
@@ -87,8 +80,6 @@ def decode(data: bytes) -> Message | None:
     if kind == b"B":
         _lsn, microseconds, xid = struct.unpack_from(">QqI", data, 1)
         return Begin(xid, microseconds + EPOCH_MICROSECONDS)
-    if kind == b"C":
-        return Commit()
     if kind == b"R":
         return _decode_relation(data)
     return None
@@ -131,16 +122,15 @@ def _read_text(data: bytes, position: int) -> tuple[str, int]:
 def _decode_relation(data: bytes) -> Relation:
     schema, position = _read_text(data, 5)
     name, position = _read_text(data, position)
-    identity = chr(data[position])
     count = int.from_bytes(data[position + 1 : position + 3], "big")
     position += 3
     fields = []
     for _ in range(count):
         is_key = bool(data[position] & 1)
         column, position = _read_text(data, position + 1)
-        fields.append(Field(column, int.from_bytes(data[position : position + 4], "big"), is_key))
+        fields.append(Field(column, is_key))
         position += 8
-    return Relation(_relation_oid(data), schema or "pg_catalog", name, identity, tuple(fields))
+    return Relation(_relation_oid(data), schema or "pg_catalog", name, tuple(fields))
 
 
 PUBLICATIONS = ("supabase_realtime", "supabase_realtime_messages_publication")

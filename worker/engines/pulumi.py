@@ -172,25 +172,19 @@ class PulumiDriver:
 
     async def _export(self, space: Workspace, lock_id: str, *, keeps_lock: bool) -> None:
         """Hand the checkpoint over, although a stop may have been requested; after a kill only a person unlocks."""
+        from worker.children.child import Child
+
+        async def ignore(_: bytes) -> None:
+            return
+
         target = space.root / "export.json"
-        body = await export_stack(self._binary, space, target)
-        if body is not None:
-            await space.backend.store.state_put(space.ref, body, lock_id)
-        if not keeps_lock and body is not None:
+        # Apart from the job's control.
+        command = space.command([self._binary, "stack", "export", "--file", str(target), "--stack", STACK])
+        code = await Child.start(command).run(ignore)
+        body = space.read(target)
+        if code != 0 or body is None:
+            space.say("The stack's checkpoint could not be exported.")
+            return
+        await space.backend.store.state_put(space.ref, body.decode(), lock_id)
+        if not keeps_lock:
             await space.backend.store.state_unlock(space.ref, lock_id)
-
-
-async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:
-    """Write the stack's checkpoint to a file, apart from the job's control, and read it."""
-    from worker.children.child import Child
-
-    async def ignore(_: bytes) -> None:
-        return
-
-    argv = [binary, "stack", "export", "--file", str(target), "--stack", STACK]
-    code = await Child.start(space.command(argv)).run(ignore)
-    body = space.read(target)
-    if code != 0 or body is None:
-        space.say("The stack's checkpoint could not be exported.")
-        return None
-    return body.decode()

@@ -138,10 +138,12 @@ def _failing(version: str, problem: str) -> Callable[[Workspace], Awaitable[None
 class _Update:
     """One attempt to get from this version to another."""
 
+    # The file of the release that the job wants; the first step finds it.
+    wanted: Wanted
+
     def __init__(self, space: Workspace, updater: Updater) -> None:
         self._updater = updater
         self._new = Path()
-        self._wanted: Wanted | None = None
         self._space = space
 
     def steps(self) -> list[Step]:
@@ -152,17 +154,11 @@ class _Update:
             Step("restart", "Drain and restart", JobPhase.INIT, self._restart),
         ]
 
-    @property
-    def wanted(self) -> Wanted:
-        """The file of the release that the job wants; the first step finds it."""
-        assert self._wanted is not None
-        return self._wanted
-
     async def _fetch(self, space: Workspace) -> None:
         program, settings = self._updater.program, space.context.settings
-        self._wanted = read_wanted(space.job.payload, program.artifact, __version__)
+        self.wanted = read_wanted(space.job.payload, program.artifact, __version__)
         check = lambda url: check_address(url, settings.update, settings.server.url)  # noqa: E731
-        self._new = await fetch_beside(program, self._wanted, check, space.say)
+        self._new = await fetch_beside(program, self.wanted, check, space.say)
 
     async def _check(self, space: Workspace) -> None:
         """Ask the file for its version; one that cannot even print that is not worth draining for."""

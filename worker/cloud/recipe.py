@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, assert_never
+from typing import Any
 
 from worker.attempt.workspace import Step, Workspace
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin, call
@@ -63,6 +63,9 @@ def verify_recipe() -> list[Step]:
     ]
 
 
+_PARTS = {JobType.DEPLOY_WORKER: DEPLOY, JobType.UPDATE_WORKER: UPDATE, JobType.REMOVE_WORKER: REMOVE}
+
+
 def lifecycle_recipe(kind: JobType) -> list[Step]:
     """List the steps of a lifecycle job; each can be done again, so none of them is a changing phase."""
     if kind is JobType.VERIFY_IDENTITY:
@@ -82,24 +85,7 @@ def lifecycle_recipe(kind: JobType) -> list[Step]:
         session.append(await begin(target, store, space.say))
 
     opening = Step("identity", "Cloud identity", JobPhase.PREPARE, open_session)
-    return [opening, *(_step(part, session) for part in _parts(kind))]
-
-
-def _parts(kind: JobType) -> tuple[LifecycleStep, ...]:
-    match kind:
-        case JobType.DEPLOY_WORKER:
-            return DEPLOY
-        case JobType.UPDATE_WORKER:
-            return UPDATE
-        case JobType.REMOVE_WORKER:
-            return REMOVE
-        case (
-            JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT | JobType.VERIFY_IDENTITY
-            | JobType.RESOLVE | JobType.STATE | JobType.POLICY_TEST
-        ):  # fmt: skip
-            raise JobFailed(f"{kind} is not a job about a runner.", code="bad_payload")
-        case _ as never:
-            assert_never(never)
+    return [opening, *(_step(part, session) for part in _PARTS[kind])]
 
 
 def _step(part: LifecycleStep, session: list[Progress]) -> Step:

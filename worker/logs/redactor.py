@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
-from worker.logs.secret_forms import FormFinder, Span, forms_of, shape_spans
+from worker.logs.secret_forms import SIGNS, FormFinder, Span, UnbrokenText, forms_of, shape_spans, wrapped_start
 
 MASK = "***"
 # A line longer than this is released before it ends, or one line could fill the memory.

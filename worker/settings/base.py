@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_pascal
@@ -20,6 +21,15 @@ class Section(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
     )
+
+
+class Word(StrEnum):
+    """One of some words, accepted in any case and without its underscores."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        wanted = str(value).strip().replace("_", "").lower()
+        return next((word for word in cls if word.replace("_", "").lower() == wanted), None)
 
 
 def expand_home(value: object) -> object:

@@ -1,13 +1,12 @@
 """The dispatcher's settings: a claimed job runs here, or in an executor in Docker, Kubernetes or ECS."""
 
 import re
-from enum import StrEnum
-from typing import Annotated, Self
+from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import BindList, ObjectList, PassedNames, Section, WordList, WordMap
+from worker.settings.base import BindList, ObjectList, PassedNames, Section, Word, WordList, WordMap
 
 UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b|i)?\s*$", re.IGNORECASE)
@@ -16,7 +15,7 @@ VARIABLE_PREFIX = "RUNYARD_JOB_DISPATCHER_"
 DOCKER_SCHEMES = ("unix", "tcp", "http", "https", "npipe")
 
 
-class DispatcherType(StrEnum):
+class DispatcherType(Word):
     """The dispatchers that exist."""
 
     LOCAL = "local"
@@ -25,14 +24,14 @@ class DispatcherType(StrEnum):
     ECS = "ecs"
 
 
-class LaunchType(StrEnum):
+class LaunchType(Word):
     """The launch type of the executor's task in ECS."""
 
     EC2 = "ec2"
     FARGATE = "fargate"
 
 
-class AuthType(StrEnum):
+class AuthType(Word):
     """The way to reach the Kubernetes API."""
 
     EKS_IAM = "eks_iam"
@@ -40,25 +39,12 @@ class AuthType(StrEnum):
     KUBECONFIG = "kubeconfig"
 
 
-class PullPolicy(StrEnum):
+class PullPolicy(Word):
     """When the cluster's nodes fetch the image, in Kubernetes' own words."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-def lower(value: object) -> object:
-    """Accept `FARGATE` where `fargate` is meant."""
-    return value.lower() if isinstance(value, str) else value
-
-
-def read_policy(value: object) -> object:
-    """Accept `always` and `if_not_present` where `Always` and `IfNotPresent` are meant."""
-    if not isinstance(value, str):
-        return value
-    wanted = value.replace("_", "").lower()
-    return next((policy for policy in PullPolicy if policy.lower() == wanted), value)
 
 
 NEEDED: dict[DispatcherType, tuple[str, ...]] = {
@@ -99,11 +85,9 @@ class DispatcherData(Section):
     subnets: WordList = Field(default_factory=list, description="ecs: subnets, comma-separated; needed with fargate.")
     security_groups: WordList = Field(default_factory=list, description="ecs: security groups, comma-separated.")
     assign_public_ip: bool = Field(default=False, description="ecs with fargate: give the task a public address.")
-    launch_type: Annotated[LaunchType, BeforeValidator(lower)] = Field(
-        default=LaunchType.FARGATE, description="ecs: `ec2` or `fargate`."
-    )
+    launch_type: LaunchType = Field(default=LaunchType.FARGATE, description="ecs: `ec2` or `fargate`.")
     container_name: str = Field(default="executor", description="ecs: the definition's container to run.")
-    auth_type: Annotated[AuthType | None, BeforeValidator(lower)] = Field(
+    auth_type: AuthType | None = Field(
         default=None, description="kubernetes: `eks_iam`; otherwise in-cluster, then kubeconfig."
     )
     eks_cluster: str | None = Field(default=None, description="kubernetes with eks_iam: cluster name.")
@@ -126,7 +110,7 @@ class DispatcherData(Section):
     volume_mounts: ObjectList = Field(
         default_factory=list, description="kubernetes: where the executor sees them, as JSON in Kubernetes' own words."
     )
-    pull_policy: Annotated[PullPolicy | None, BeforeValidator(read_policy)] = Field(
+    pull_policy: PullPolicy | None = Field(
         default=None, description="kubernetes: `Always`, `IfNotPresent` or `Never`; otherwise as the cluster does."
     )
     start_seconds: float = Field(
@@ -203,9 +187,7 @@ class DispatcherData(Section):
 class DispatcherSettings(Section):
     """The way jobs are started: `local` runs them inside the runner's own process."""
 
-    type: Annotated[DispatcherType, BeforeValidator(lower)] = Field(
-        default=DispatcherType.LOCAL, description="`local`, `docker`, `kubernetes` or `ecs`."
-    )
+    type: DispatcherType = Field(default=DispatcherType.LOCAL, description="`local`, `docker`, `kubernetes` or `ecs`.")
     data: DispatcherData = Field(default_factory=DispatcherData)
 
     @property

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from worker.settings.base import HomePath, PassedNames, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
 from worker.settings.isolation import IsolationSettings
-from worker.settings.levels import LogLevelName, parse_level
+from worker.settings.levels import LogLevelName
 
 
 class UpdateSettings(Section):
@@ -145,7 +145,7 @@ class LoggingSettings(Section):
     # A .NET file also configures its own outlets; only the console's levels mean something here.
     model_config = ConfigDict(extra="allow")
 
-    log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
+    log_level: dict[str, LogLevelName] = Field(
         default_factory=lambda: {"Default": LogLevelName.INFORMATION},
         description="Category, or the beginning of one, to minimum level; the longest wins, `Default` is the rest. Libraries such "
         "as `httpx` speak below Warning only when they are named. `Console.LogLevel` wins over it.",

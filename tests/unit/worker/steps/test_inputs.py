@@ -13,7 +13,7 @@ from worker.engines.hcl import EXPRESSIONS_FILE, INPUTS_FILE, HclDriver
 from worker.engines.pulumi import PulumiDriver
 from worker.enums import EngineName, VariableKind
 from worker.errors import JobFailed
-from worker.steps.bound_inputs import write_inputs
+from worker.steps.recipes import write_inputs
 
 pytestmark = pytest.mark.anyio
 GIVEN = JobVariables.of([

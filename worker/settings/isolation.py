@@ -2,8 +2,9 @@
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from worker.settings.base import PathList, Section, split_words
 
@@ -33,7 +34,7 @@ class IsolationSettings(Section):
         description="`required`: do not start where jobs cannot be isolated; `auto`: as far as the machine allows; `off`: never. "
         "A shared runner starts only where jobs are isolated, or with a dispatcher.",
     )
-    ways: list[IsolationWay] = Field(
+    ways: Annotated[list[IsolationWay], BeforeValidator(split_words)] = Field(
         default_factory=lambda: list(IsolationWay),
         description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job, Landlock "
         "(which leaves sockets of the runner's user in reach, so it is not enough for `required`).",
@@ -44,11 +45,6 @@ class IsolationSettings(Section):
         description="What jobs may read besides: credentials such as `~/.aws`, mirrors, folders that modules are copied from.",
     )
     writable_paths: PathList = Field(default_factory=list, description="What jobs may change besides.")
-
-    @field_validator("ways", mode="before")
-    @classmethod
-    def _words(cls, value: object) -> object:
-        return split_words(value)
 
     @field_validator("read_only_paths", "writable_paths")
     @classmethod

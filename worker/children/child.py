@@ -113,6 +113,22 @@ class Child:
             leader.cancel()
 
 
+async def output_of(
+    argv: Sequence[str], seconds: float, *, given: bytes = b"", errors: int = subprocess.DEVNULL, **options: Any
+) -> tuple[int, bytes, bytes]:
+    """Run a program of the operator's own and return its exit code, output and errors; after so long it is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, **options
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, said = await process.communicate(given)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode or 0, output, said or b""
+
+
 async def stop_with_grace(child: Child, grace_seconds: float, sleep: Callable[[float], Awaitable[None]]) -> None:
     """Walk the ladder: one SIGINT, wait, then SIGKILL for the whole group."""
     child.interrupt()

@@ -16,6 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from worker.attempt.context import FoundEngine
+from worker.children.child import output_of
 from worker.children.environment import host_variables, search_path
 from worker.enums import OPA, EngineName
 from worker.errors import JobFailed, RunnerUnfit
@@ -167,25 +168,14 @@ class EngineFinder:
         env = {**host_variables(self._environ), "PATH": self.path, "CHECKPOINT_DISABLE": "1"}
         env |= {"TF_CLI_CONFIG_FILE": os.devnull, "PULUMI_SKIP_UPDATE_CHECK": "true"}
         try:
-            process = await asyncio.create_subprocess_exec(
-                str(binary), "version", env=env, stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
+            code, output, _ = await output_of([str(binary), "version"], _VERSION_SECONDS, env=env)
         except OSError as error:
-            self._log.warning("an engine does not run", binary=str(binary), why=str(error))
-            return None
-        try:
-            async with asyncio.timeout(_VERSION_SECONDS):
-                output, _ = await process.communicate()
-        except TimeoutError:
-            why = f"it did not say its version within {_VERSION_SECONDS:g} s"
+            is_late = isinstance(error, TimeoutError)
+            why = f"it did not say its version within {_VERSION_SECONDS:g} s" if is_late else str(error)
             self._log.warning("an engine does not run", binary=str(binary), why=why)
             return None
-        finally:
-            if process.returncode is None:
-                process.kill()
         found = _VERSION.search(output.decode(errors="replace"))
-        return found.group(1) if found and process.returncode == 0 else None
+        return found.group(1) if found and code == 0 else None
 
 
 # Leaves out a version with a suffix (a pre-release): engines on demand are releases.

@@ -15,9 +15,9 @@ from worker.attempt.isolating import settle_isolation
 from worker.attempt.outcome import attempt_folder
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, backoff
-from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import ExitCode, Fatal, Retryable, WorkerError
+from worker.finder import EngineFinder
 from worker.logs.redactor import KnownSecrets
 from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left

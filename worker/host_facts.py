@@ -7,8 +7,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from worker.engines.finder import EngineFinder
 from worker.enums import EngineName
+from worker.finder import EngineFinder
 from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.runtime_log import RecentLog

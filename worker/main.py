@@ -20,9 +20,9 @@ from worker.clock import Clock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
-from worker.engines.finder import HOW_TO_GET_ONE, EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import ExitCode, Fatal, WorkerError
+from worker.finder import HOW_TO_GET_ONE, EngineFinder
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
 from worker.logs.redactor import KnownSecrets

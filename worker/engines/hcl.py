@@ -8,7 +8,6 @@ from typing import Any
 from packaging.version import Version
 
 from wire.hcl_blocks import remote_states
-from worker.attempt.context import FoundEngine
 from worker.attempt.spec import StateChange
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines import plan_summary
@@ -21,6 +20,7 @@ from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import EngineName, StateAction
 from worker.errors import JobFailed, WorkerError
+from worker.finder import FoundEngine
 
 _WAIT = "-lock-timeout=30s"
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wire.hcl_blocks import STATE_FILE, Facts, read_facts
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
 from worker.engines.plugin_cache import provider_cache
 from worker.enums import EngineName, JobType, StateHome
 from worker.errors import JobFailed
 from worker.files.own_files import remove_own
+from worker.finder import FoundEngine
 
 BACKEND_FILE = "runyard_backend_override.tf.json"
 _OVERRIDE: dict[str, Any] = {"terraform": {"backend": {"http": {}}}}

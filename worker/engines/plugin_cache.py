@@ -9,9 +9,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.enums import EngineName
+from worker.finder import FoundEngine
 
 CACHE_VARIABLE = "TF_PLUGIN_CACHE_DIR"
 _POLL_SECONDS = 0.05

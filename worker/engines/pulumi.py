@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
 from worker.engines.hcl import PLAN_ARTIFACT
@@ -16,6 +15,7 @@ from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import JobType
 from worker.errors import EngineKilled, JobFailed
+from worker.finder import FoundEngine
 
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"

@@ -15,7 +15,6 @@ from wire.spans import span
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, sensitive_values
 from worker.children.users import COOKIE_VARIABLE
-from worker.engines.finder import has_its_checksum
 from worker.engines.policy import (
     EVALUATION_SECONDS,
     LARGEST_REPORT,
@@ -31,6 +30,7 @@ from worker.engines.redacted_plan import names_in
 from worker.enums import OPA
 from worker.errors import EngineKilled, JobFailed
 from worker.files.own_files import sealed
+from worker.finder import has_its_checksum
 from worker.steps.engine import provide
 
 COMMAND_SECONDS = 300.0

@@ -13,8 +13,8 @@ from worker.attempt.control import JobControl
 from worker.attempt.spec import read_spec
 from worker.attempt.workspace import Workspace
 from worker.children.isolation import find_isolation
-from worker.engines.finder import EngineFinder
 from worker.enums import JobType
+from worker.finder import EngineFinder
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool

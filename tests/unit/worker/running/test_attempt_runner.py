@@ -15,9 +15,9 @@ from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
 from worker.attempt.outcome import Outcome, load_attempt
 from worker.attempt.workspace import Act, Step, Workspace
-from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
 from worker.errors import JobFailed
+from worker.finder import EngineFinder
 from worker.logs.shipper import Shipper
 from worker.running.attempt_runner import Attempt
 from worker.running.reporter import Reporter

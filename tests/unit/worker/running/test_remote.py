@@ -12,9 +12,9 @@ from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
 from worker.attempt.outcome import leftovers
 from worker.dispatch.base import Execution, Order
-from worker.engines.finder import EngineFinder
 from worker.enums import JobType
 from worker.errors import RunnerUnfit
+from worker.finder import EngineFinder
 from worker.running.remote import RemoteAttempt
 from worker.running.table import JobHandle
 from worker.settings import load_settings

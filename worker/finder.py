@@ -9,13 +9,13 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from worker.attempt.context import FoundEngine
 from worker.children.child import output_of
 from worker.children.environment import host_variables, search_path
 from worker.enums import OPA, EngineName
@@ -77,6 +77,15 @@ _VERSION_SECONDS = 60.0
 # A compiler may be silent for minutes on a small machine.
 _STALLED_SECONDS = 600.0
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
+
+
+@dataclass(frozen=True)
+class FoundEngine:
+    """One engine on this machine."""
+
+    name: EngineName
+    binary: Path
+    version: str
 
 
 class EngineFinder:

@@ -170,7 +170,8 @@ class Runner:
             if self._settings.update.enabled and not self._process_status.is_single:
                 self._log.warning("cannot update itself", id="cannot_update", why=self._obstacle)
             return None
-        return Updater(self._program, identity.home, self._process_status, self._table, self._wake_ups.heartbeat.set)
+        announce = self._wake_ups.heartbeat.set
+        return Updater(self._program, identity.home, self._process_status, self._table.wait_empty, announce)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: RunnerIdentity, facts: HostFacts

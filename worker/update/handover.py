@@ -11,12 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from worker.api.replies import JobRef
 from worker.children.child import death_signal_prefix
@@ -152,13 +152,6 @@ def take_note(home: Path) -> Note | None:
         file.unlink(missing_ok=True)
 
 
-class Jobs(Protocol):
-    """The jobs that this process runs."""
-
-    async def wait_empty(self, besides: JobRef | None = None) -> None:
-        """Return when nothing runs any more, besides the one that waits for it."""
-
-
 @dataclass(frozen=True)
 class Updater:
     """The runner's updater; it exists only where the operator permits it and the program is one file."""
@@ -166,14 +159,14 @@ class Updater:
     program: Program
     home: Path
     process_status: ProcessStatus
-    table: Jobs
+    wait_empty: Callable[[JobRef], Awaitable[None]]
     announce: Callable[[], None]
 
     async def drain(self, ref: JobRef) -> None:
         """Take no new jobs, and wait for all others to end."""
         self.process_status.is_updating = True
         self.announce()
-        await self.table.wait_empty(besides=ref)
+        await self.wait_empty(ref)
 
     def carry_on(self) -> None:
         """Take jobs again: the update was given up."""

@@ -39,7 +39,9 @@ class Place:
         self.process_status, self.table = ProcessStatus(), JobTable(HandClock())
         self.announced: list[bool] = []
         self.drained = asyncio.Event()
-        self.updater: Updater | None = Updater(program, self.home, self.process_status, self.table, self.announce)
+        self.updater: Updater | None = Updater(
+            program, self.home, self.process_status, self.table.wait_empty, self.announce
+        )
         self.release = self.home / "release"
         self.release.write_bytes(script(says))
         url, digest = f"https://example.org/{version}", hashlib.sha256(script(says)).hexdigest()

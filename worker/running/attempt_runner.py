@@ -100,7 +100,7 @@ class Attempt:
             return update_recipe(space, self._updater)
         if job.type in enums.LIFECYCLE_TYPES:
             # AWS's library is an extra: a runner that deploys no others need not have it.
-            from worker.cloud.recipe import lifecycle_recipe
+            from worker.cloud.lifecycle import lifecycle_recipe
 
             return lifecycle_recipe(job.type)
         return recipe(job.type, space.spec, has_saved_plan=job.plan_job_id is not None)

@@ -10,8 +10,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingTargetStore, give_rights_by_hand, run
 from worker.cloud import session
-from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
-from worker.cloud.recipe import check_ecs, check_network
+from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, check_ecs, check_network
 from worker.cloud.service import set_desired
 from worker.cloud.session import open_cloud
 from worker.cloud.target_store import Network

@@ -6,8 +6,7 @@ import boto3
 import pytest
 
 from tests.integration.cloud.account import listing
-from worker.cloud.lifecycle import call
-from worker.cloud.recipe import check_ecs, check_network, targets
+from worker.cloud.lifecycle import call, check_ecs, check_network, targets
 from worker.cloud.session import open_cloud
 from worker.errors import JobFailed
 

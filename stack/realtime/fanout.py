@@ -54,7 +54,7 @@ def _widen(xid: int, near: int) -> int:
 
 
 class VisibilityGate:
-    """Holds a transaction until new snapshots see it; asks for one only when the one at hand does not cover it.
+    """Holds a transaction until new snapshots see it; takes one only when the one at hand does not cover it.
 
     A walsender may deliver a commit before the row is visible to others: a reader that asks at once would miss it
     (measured: up to 9 % of events), and so would the RLS check.

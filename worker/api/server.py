@@ -51,12 +51,12 @@ class Server:
         self, ref: JobRef, phase: JobPhase, steps: list[dict[str, Any]], plan_summary: Mapping[str, Any] | None
     ) -> str | None:
         """Report a job's progress, without retry: the reporter repeats with the newest one."""
-        more = {"phase": phase, "steps": steps, "plan_summary": plan_summary}
+        more: dict[str, Any] = {"phase": phase, "steps": steps, "plan_summary": plan_summary}
         return (await self._about(ref, Document, "worker_report", seconds=0, **more)).get("cancel_kind")
 
     async def append_logs(self, ref: JobRef, chunks: list[dict[str, Any]], *, is_late: bool = False) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is stored already is ignored."""
-        more = {"chunks": chunks, **({"is_late": True} if is_late else {})}
+        more: dict[str, Any] = {"chunks": chunks, **({"is_late": True} if is_late else {})}
         reply = await self._about(ref, Document, "worker_append_logs", seconds=0, **more)
         return int(reply.get("last_seq") or 0)
 
@@ -68,7 +68,7 @@ class Server:
         self, ref: JobRef, reason: str, code: str | None = None, log: Mapping[str, Any] | None = None
     ) -> replies.FinishReply:
         """Give an attempt back, with what the runner lacks for it; repeated for a while, then the lease does the same."""
-        more = {"reason": reason, **({"code": code} if code else {}), "log": log}
+        more: dict[str, Any] = {"reason": reason, **({"code": code} if code else {}), "log": log}
         return await self._about(ref, replies.FinishReply, "worker_return_job", seconds=20.0, **more)
 
     async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> replies.RecoverReply:
@@ -99,7 +99,8 @@ class Server:
 
     async def move_states(self, ref: JobRef, source: str, destination: str) -> Document:
         """Write both states of a move, or neither."""
-        return await self._about(ref, Document, "worker_move_states", **{"from": source, "to": destination})
+        more: dict[str, Any] = {"from": source, "to": destination}
+        return await self._about(ref, Document, "worker_move_states", **more)
 
     async def bound_values(self, ref: JobRef) -> replies.BoundValues:
         """Read the values of the module's bound inputs."""
@@ -107,12 +108,12 @@ class Server:
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
         """Hand over a state that the server no longer stores automatically, for a person to decide about."""
-        more = {"number": number, "body": body, "written_at": written_at, "reason": why}
+        more: dict[str, Any] = {"number": number, "body": body, "written_at": written_at, "reason": why}
         await self._about(ref, Document, "worker_state_keep", **more)
 
     async def knows_state(self, ref: JobRef, number: int, written_at: str) -> bool:
         """Check whether an attempt of this runner wrote a state at that time, without showing the state."""
-        more = {"number": number, "body": None, "written_at": written_at}
+        more: dict[str, Any] = {"number": number, "body": None, "written_at": written_at}
         return bool((await self._about(ref, Document, "worker_state_keep", **more)).get("is_known"))
 
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
@@ -125,7 +126,10 @@ class Server:
 
     async def put_artifact(self, ref: JobRef, name: str, body: bytes) -> None:
         """Keep a file of this job, such as its plan."""
-        more = {"body_base64": base64.b64encode(body).decode(), "sha256": hashlib.sha256(body).hexdigest()}
+        more: dict[str, Any] = {
+            "body_base64": base64.b64encode(body).decode(),
+            "sha256": hashlib.sha256(body).hexdigest(),
+        }
         await self._about(ref, Document, "worker_put_artifact", seconds=ARTIFACT_SECONDS, name=name, **more)
 
     async def get_artifact(self, ref: JobRef, name: str) -> Mapping[str, Any]:

@@ -74,7 +74,7 @@ class RunnerSession:
                 return
             try:
                 reply = await ask(self._transport, "worker-session", {"renew": True}, is_authorised=True)
-                fresh = {
+                fresh: dict[str, Any] = {
                     name: reply[name] for name in ("access_token", "expires_in", "publishable_key") if name in reply
                 }
                 self._accept(self.grant.model_copy(update=fresh))

@@ -26,7 +26,7 @@ from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 PULSE_SECONDS = 10.0
 # The project may be away when we begin: nothing has been done yet, so wait for it as long as a lease is valid.

@@ -38,7 +38,7 @@ from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
 from worker.settings import Settings
 from worker.signals import ignore_more
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 from worker.task_protection import TaskProtection
 from worker.update.handover import Updater, hand_over
 from worker.version import __version__

@@ -9,7 +9,7 @@ from worker.files.safe_writer import slug
 from worker.finder import EngineFinder
 from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
-from worker.statebackend.sealing import Seal
+from worker.statebackend.journal import Seal
 from worker.task_protection import TaskProtection
 
 KEPT_FOLDER = "kept-states"

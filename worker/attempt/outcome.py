@@ -11,7 +11,7 @@ from typing import Any
 from worker import errors
 from worker.api.replies import JobRef
 from worker.enums import JobStatus
-from worker.statebackend.sealing import sync_directory
+from worker.statebackend.journal import sync_directory
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from worker.attempt.workspace import Step, Workspace
-from worker.cloud import access, network, service
+from worker.cloud import access, service
 from worker.cloud.session import NO_RIGHTS, Cloud, open_cloud, refused
 from worker.cloud.target_store import CLUSTER, POLL_SECONDS, ServerTargetStore, Target
 from worker.enums import JobPhase, JobType
@@ -124,7 +124,7 @@ DEPLOY = (
     LifecycleStep(
         "network",
         "Network and security group",
-        _calling("The network could not be made", network.ensure_place, "place"),
+        _calling("The network could not be made", access.ensure_place, "place"),
     ),
     LifecycleStep(
         "cluster", "Cluster", _calling("The cluster could not be made", service.ensure_cluster, "cluster_arn")
@@ -203,7 +203,7 @@ REMOVE = (
     ),
     LifecycleStep("cluster", "Cluster", _calling("The cluster could not be removed", service.remove_cluster)),
     LifecycleStep(
-        "network", "Network and security group", _calling("The network could not be removed", network.remove_place)
+        "network", "Network and security group", _calling("The network could not be removed", access.remove_place)
     ),
     LifecycleStep("roles", "IAM roles", _calling("The roles could not be removed", access.remove_roles)),
     LifecycleStep("secret", "Token secret", _calling("The secret could not be removed", access.remove_secret)),

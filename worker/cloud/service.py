@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from worker.cloud.network import Place
+from worker.cloud.access import Place
 from worker.cloud.session import Cloud, open_cloud, refused, tag_list
 from worker.cloud.target_store import CLUSTER, MANAGED_BY, Target
 from worker.errors import JobFailed

@@ -26,7 +26,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
-from worker.statebackend.sealing import sync_directory
+from worker.statebackend.journal import sync_directory
 
 _FILE = "update.json"
 

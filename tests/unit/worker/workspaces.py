@@ -20,7 +20,7 @@ from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
 from worker.settings import load_settings
 from worker.statebackend.backend import StateBackend
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 MODULE = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}
 

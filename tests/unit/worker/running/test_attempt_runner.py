@@ -24,8 +24,7 @@ from worker.running.reporter import Reporter
 from worker.running.table import JobHandle
 from worker.settings import load_settings
 from worker.statebackend.delivery import JournaledState
-from worker.statebackend.journal import FOLDER
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import FOLDER, take_seal
 
 pytestmark = pytest.mark.anyio
 ENDED = {"status": "FAILED"}

@@ -16,7 +16,7 @@ from worker.finder import EngineFinder
 from worker.running.recovery import recover
 from worker.running.table import JobTable
 from worker.settings import load_settings
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio
 

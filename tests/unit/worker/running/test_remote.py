@@ -18,7 +18,7 @@ from worker.finder import EngineFinder
 from worker.running.remote import RemoteAttempt
 from worker.running.table import JobHandle
 from worker.settings import load_settings
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio
 ENVIRON = {

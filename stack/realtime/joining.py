@@ -79,8 +79,10 @@ async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
     if not await hub.authorizer.has_session(identity):
         raise JoinRefused("Unauthorized", SESSION_ENDED)
-    if not hub.settings.allow_public:
-        _check_private(request, identity)
+    if not (hub.settings.allow_public or request.is_private):
+        raise JoinRefused("PrivateOnly", "This project only allows private channels")
+    if not hub.settings.allow_public and identity.is_anonymous:
+        raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
     if request.is_private and not await hub.authorizer.may_read(Asker(identity, knock.name, knock.headers_json)):
         reason = f"You do not have permissions to read from this Channel topic: {knock.name}"
         raise JoinRefused("Unauthorized", reason)
@@ -107,10 +109,3 @@ def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str
         return token, hub.verifier.identify(token)
     except TokenRefused as error:
         raise JoinRefused(error.code, error.message) from error
-
-
-def _check_private(request: JoinRequest, identity: ApiCaller) -> None:
-    if not request.is_private:
-        raise JoinRefused("PrivateOnly", "This project only allows private channels")
-    if identity.is_anonymous:
-        raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")

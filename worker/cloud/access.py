@@ -1,4 +1,4 @@
-"""Log group, secret, roles and network of a deployed runner, with the least rights that it needs; a VPC of its own without named subnets."""
+"""Log group, secret, roles and network of a deployed runner, with the least rights that it needs; matched by tag when they are removed."""
 
 import json
 import re

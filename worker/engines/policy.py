@@ -53,7 +53,8 @@ def read_verdict(answer: bytes, files: Mapping[str, str], addresses: Iterable[st
     rules = list(_rules(tree))
     if not rules and not any(_HEAD.search(text) for name, text in files.items() if name.endswith(".rego")):
         return failed_set("The set has no rule named deny, violation or warn.", "Look for a misspelt name.")
-    return judge(((_kind(rule), rule, item) for rule, items in rules for item in items), addresses, mask)
+    kinds = {rule: "warn" if rule.rpartition(".")[2].startswith("warn") else "deny" for rule, _ in rules}
+    return judge(((kinds[rule], rule, item) for rule, items in rules for item in items), addresses, mask)
 
 
 def judge(found: Iterable[tuple[str, str, Any]], addresses: Iterable[str], mask: Mask) -> dict[str, Any]:
@@ -102,10 +103,6 @@ def _items(value: Any, name: str) -> list[Any]:
     if isinstance(value, list):
         return value
     return [name if value is True else value] if value else []
-
-
-def _kind(rule: str) -> str:
-    return "warn" if rule.rpartition(".")[2].startswith("warn") else "deny"
 
 
 def _message(kind: str, rule: str, item: Any, addresses: list[str], mask: Mask) -> dict[str, Any]:

@@ -134,7 +134,9 @@ async def finish_completely(
     for _ in range(_MOST_ROUNDS):
         reply = await _end(server, ref, outcome, spool.summary())
         if not reply.missing:
-            _say(ref, reply)
+            if reply.is_late:
+                words = "the end came too late and is kept as a late report"
+                get_logger("worker.jobs").warning(words, job=ref.job, attempt=ref.attempt, status=reply.status)
             return reply
         # An attempt that a person released while we were away is not ours any more; the server still wants its log.
         is_late = reply.is_late or reply.status != JobStatus.PROCESSING
@@ -147,10 +149,3 @@ async def _end(server: Server, ref: JobRef, outcome: Outcome, log: dict[str, Any
         return await server.finish(ref, outcome.as_arguments(log))
     words = (outcome.error or {}).get("message", "The runner is leaving.")
     return await server.return_job(ref, words, outcome.return_code, log)
-
-
-def _say(ref: JobRef, reply: FinishReply) -> None:
-    if reply.is_late:
-        get_logger("worker.jobs").warning(
-            "the end came too late and is kept as a late report", job=ref.job, attempt=ref.attempt, status=reply.status
-        )

@@ -219,7 +219,9 @@ class Reading:
         }  # fmt: skip
         if base is None or head is None:
             return {**report, "problem": f"The repository has no {pull.ref if head is None else pull.base}."}
-        report["emails"] = await self._people(base, head)
+        # Of everybody who is named in its commits.
+        options = (f"--max-count={_MOST_COMMITS}", f"--format={_PEOPLE}")
+        report["emails"] = _emails((await self.git.read("log", *options, f"{base}..{head}")).splitlines())
         try:
             merged = await merge_tree(self.git, base, head)
         except JobFailed as error:
@@ -246,11 +248,6 @@ class Reading:
             "is_missing": True,
             "moved_to": self._moved(module, after, Seen(fingerprint=old, watched=watched)),
         }
-
-    async def _people(self, base: str, head: str) -> list[str]:
-        """List the addresses of everybody who is named in the commits of a pull request."""
-        options = (f"--max-count={_MOST_COMMITS}", f"--format={_PEOPLE}")
-        return _emails((await self.git.read("log", *options, f"{base}..{head}")).splitlines())
 
     async def _applied_fingerprint(self, module: ModuleWork) -> str | None:
         """Look at the commit that was applied; one that the repository has no more is compared with nothing."""

@@ -118,9 +118,9 @@ def create() -> ASGIApp:
     return create_app(settings, load_secrets(settings.secrets_file))
 
 
-def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | None = None) -> ASGIApp:
+def create_app(settings: Settings, secrets: Secrets) -> ASGIApp:
     """The application for one stack; nothing is read from the environment here."""
-    config = project or read_project(settings.supabase_folder / "config.toml")
+    config = read_project(settings.supabase_folder / "config.toml")
     ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, settings.auth_issuer)
     access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     services = _services(settings, secrets, config)

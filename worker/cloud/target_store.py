@@ -1,7 +1,7 @@
 """The target of a lifecycle job, and the database's side of the job: every call is fenced by its attempt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -117,21 +117,18 @@ def _image(name: str, version: str) -> str:
 POLL_SECONDS = 2.0
 DRAIN_PATIENCE_SECONDS = 3600.0
 
-Sleep = Callable[[float], Awaitable[None]]
-
 
 class ServerTargetStore:
     """The requests of the steps to the project."""
 
     def __init__(
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
-        poll_seconds: float = POLL_SECONDS, sleep: Sleep = asyncio.sleep,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:  # fmt: skip
         """`remember` receives each secret before anything else, so that no log line can carry it."""
         self._server = server
         self._which = {"p_job": ref.job, "p_attempt": ref.attempt}
         self._remember = remember
-        self._sleep = sleep
         self._online_patience_seconds = online_patience_seconds
         self._poll_seconds = poll_seconds
 
@@ -158,7 +155,7 @@ class ServerTargetStore:
                     code="cloud_busy",
                     hint="Let those jobs finish or cancel them, then retry this one.",
                 )
-            await self._sleep(self._poll_seconds)
+            await asyncio.sleep(self._poll_seconds)
             waited += self._poll_seconds
             status = await self._status()
 
@@ -179,7 +176,7 @@ class ServerTargetStore:
             status = await self._status()
             if status["versions"] == [version] or (version is None and status["versions"]):
                 return True
-            await self._sleep(self._poll_seconds)
+            await asyncio.sleep(self._poll_seconds)
             waited += self._poll_seconds
         return False
 

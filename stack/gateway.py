@@ -115,11 +115,7 @@ class Services:
 def create() -> ASGIApp:
     """Build the gateway with the settings and secrets of this state folder; granian runs it once in each worker process."""
     settings = Settings()
-    return create_app(settings, load_secrets(settings.secrets_file))
-
-
-def create_app(settings: Settings, secrets: Secrets) -> ASGIApp:
-    """The application for one stack; nothing is read from the environment here."""
+    secrets = load_secrets(settings.secrets_file)
     config = read_project(settings.supabase_folder / "config.toml")
     ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, settings.auth_issuer)
     access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)

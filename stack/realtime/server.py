@@ -59,11 +59,11 @@ class Realtime:
             await self.hub.database.close()
 
 
-def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSettings | None = None) -> Realtime:
+def create_realtime(settings: Settings, secrets: Secrets) -> Realtime:
     """Make the server from the stack's settings and secrets."""
     roles = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
     addresses = Addresses(*(settings.database_url(role, secrets.password(role)) for role in roles))
-    return make_server(addresses, TokenVerifier.of(secrets, settings.auth_issuer), realtime or RealtimeSettings())
+    return make_server(addresses, TokenVerifier.of(secrets, settings.auth_issuer), RealtimeSettings())
 
 
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:

@@ -21,10 +21,9 @@ from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
 from stack.auth.federation import Federation
-from stack.auth.limits import Limiter, Limits
+from stack.auth.limits import Limiter, Limits, Options
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Outgoing
-from stack.auth.options import Options
 from stack.auth.passwords import Passwords
 from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions

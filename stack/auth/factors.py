@@ -14,8 +14,7 @@ import segno
 
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, validation
-from stack.auth.limits import Limits
-from stack.auth.options import Options
+from stack.auth.limits import Limits, Options
 from stack.auth.sessions import AuthSessions, SignedIn
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.tokens import Seal

@@ -18,10 +18,9 @@ from psycopg.types.json import Jsonb
 
 from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, validation
-from stack.auth.limits import Limits
+from stack.auth.limits import Limits, SignUp
 from stack.auth.mails import Mails
 from stack.auth.oidc import Oidc, Provider, ProviderFault, RefusedGrant
-from stack.auth.options import SignUp
 from stack.auth.providers import Providers
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction

@@ -9,11 +9,10 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from stack.realtime.channel import PREFIX, Channel
+from stack.realtime.channel import PREFIX, Channel, Joined, Knock, join
 from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
 from stack.realtime.frames import Frame, decode, encode
 from stack.realtime.hub import RealtimeHub
-from stack.realtime.joining import Joined, Knock, join
 from stack.realtime.subscriptions import binding_id
 
 log = logging.getLogger("stack.realtime")

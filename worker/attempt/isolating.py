@@ -12,7 +12,7 @@ from worker.errors import ExitCode, Fatal
 from worker.finder import EngineFinder
 from worker.runtime_log import get_logger
 from worker.settings import Settings
-from worker.settings.isolation import IsolationMode
+from worker.settings.dispatcher import IsolationMode
 
 _AS_A_USER = "Start it as a user of its own, as the image and the systemd unit do."
 _ALLOWED = "To let jobs be root nevertheless, set Engine.Isolation.Mode to `off`."

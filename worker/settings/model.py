@@ -9,8 +9,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from worker.settings.base import HomePath, PassedNames, PathList, Section, WordList
-from worker.settings.dispatcher import DispatcherSettings
-from worker.settings.isolation import IsolationSettings
+from worker.settings.dispatcher import DispatcherSettings, IsolationSettings
 from worker.settings.levels import LogLevelName
 
 

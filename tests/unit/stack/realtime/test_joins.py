@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stack.realtime.joining import JoinRequest, parse_join
+from stack.realtime.channel import JoinRequest, parse_join
 from stack.realtime.subscriptions import binding_id
 
 json_values = st.recursive(

@@ -23,7 +23,7 @@ from worker.children.sandbox.kernel import CANNOT_START
 from worker.children.users import COOKIE_VARIABLE
 from worker.errors import Fatal
 from worker.settings import SettingsError, load_settings
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 __all__ = ["place"]
 

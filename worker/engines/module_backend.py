@@ -1,4 +1,4 @@
-"""The backend that a module's own code names, refused until somebody chose one; and the cache of providers that all jobs of a runner share."""
+"""The backend that a module's own code names, refused until somebody chose one; and the cache of providers that jobs share."""
 
 import asyncio
 import fcntl

@@ -8,17 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import (
-    BindList,
-    ObjectList,
-    PassedNames,
-    PathList,
-    Section,
-    Word,
-    WordList,
-    WordMap,
-    split_words,
-)
+from worker.settings import base
+from worker.settings.base import Section, Word, WordList, WordMap
 
 
 class IsolationMode(StrEnum):
@@ -46,17 +37,17 @@ class IsolationSettings(Section):
         description="`required`: do not start where jobs cannot be isolated; `auto`: as far as the machine allows; `off`: never. "
         "A shared runner starts only where jobs are isolated, or with a dispatcher.",
     )
-    ways: Annotated[list[IsolationWay], BeforeValidator(split_words)] = Field(
+    ways: Annotated[list[IsolationWay], BeforeValidator(base.split_words)] = Field(
         default_factory=lambda: list(IsolationWay),
         description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job, Landlock "
         "(which leaves sockets of the runner's user in reach, so it is not enough for `required`).",
         json_schema_extra={"default": [way.value for way in IsolationWay]},
     )
-    read_only_paths: PathList = Field(
+    read_only_paths: base.PathList = Field(
         default_factory=list,
         description="What jobs may read besides: credentials such as `~/.aws`, mirrors, folders that modules are copied from.",
     )
-    writable_paths: PathList = Field(default_factory=list, description="What jobs may change besides.")
+    writable_paths: base.PathList = Field(default_factory=list, description="What jobs may change besides.")
 
     @field_validator("read_only_paths", "writable_paths")
     @classmethod
@@ -124,7 +115,7 @@ class DispatcherData(Section):
         description="More variables for executors, as `NAME=value,…` or a JSON object. They are not secrets: anyone who can see "
         "a container or pod may read them.",
     )
-    pass_environment: PassedNames = Field(
+    pass_environment: base.PassedNames = Field(
         default_factory=list,
         description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
         "None by default.",
@@ -156,16 +147,16 @@ class DispatcherData(Section):
     node_selector: WordMap = Field(
         default_factory=dict, description="kubernetes: labels of the nodes, as `name=value,…` or a JSON object."
     )
-    tolerations: ObjectList = Field(
+    tolerations: base.ObjectList = Field(
         default_factory=list, description="kubernetes: tolerations, as JSON in Kubernetes' own words."
     )
     environment_secrets: WordList = Field(
         default_factory=list, description="kubernetes: secrets whose keys executors get as variables, comma-separated."
     )
-    volumes: ObjectList = Field(
+    volumes: base.ObjectList = Field(
         default_factory=list, description="kubernetes: volumes of the pod, as JSON in Kubernetes' own words."
     )
-    volume_mounts: ObjectList = Field(
+    volume_mounts: base.ObjectList = Field(
         default_factory=list, description="kubernetes: where the executor sees them, as JSON in Kubernetes' own words."
     )
     pull_policy: PullPolicy | None = Field(
@@ -184,7 +175,7 @@ class DispatcherData(Section):
     extra_hosts: WordList = Field(
         default_factory=list, description="docker: extra `name:address` hosts, comma-separated."
     )
-    bind_path: BindList = Field(
+    bind_path: base.BindList = Field(
         default_factory=list,
         description="docker: volume bindings, as `/host:/inside` or `/host:/inside:ro`, comma-separated.",
     )

@@ -15,17 +15,7 @@ from wire.spans import span
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, sensitive_values
 from worker.children.users import COOKIE_VARIABLE
-from worker.engines.policy import (
-    EVALUATION_SECONDS,
-    LARGEST_REPORT,
-    QUERY,
-    failed_set,
-    is_report,
-    policy_input,
-    pure_capabilities,
-    read_reports,
-    read_verdict,
-)
+from worker.engines import policy
 from worker.engines.redacted_plan import names_in
 from worker.enums import OPA
 from worker.errors import EngineKilled, JobFailed
@@ -72,24 +62,26 @@ class CheckCommand:
                 async with asyncio.timeout(COMMAND_SECONDS):
                     code = await space.run(argv, ok=_EVERY_END)
         except TimeoutError:
-            return failed_set(f"The command did not end within {span(COMMAND_SECONDS)}.")
+            return policy.failed_set(f"The command did not end within {span(COMMAND_SECONDS)}.")
         except (JobFailed, EngineKilled) as error:
-            return failed_set(error.message)
+            return policy.failed_set(error.message)
         if code not in _EXITED:
-            return failed_set(f"{self._argv[0]} was killed by signal {-code if code < 0 else code - 128}.")
+            return policy.failed_set(f"{self._argv[0]} was killed by signal {-code if code < 0 else code - 128}.")
         return self._read(results, code, [f"{space.work}/", f"{folder}/"], addresses)
 
     def _read(self, results: Path, code: int, folders: list[str], addresses: Iterable[str]) -> dict[str, Any]:
         try:
-            names = sorted(name for name in os.listdir(results) if is_report(name))  # noqa: PTH208
+            names = sorted(name for name in os.listdir(results) if policy.is_report(name))  # noqa: PTH208
         except OSError:
-            return failed_set("The command removed the folder of its results.")
+            return policy.failed_set("The command removed the folder of its results.")
         if not names and code != 0:
-            return failed_set(f"{self._argv[0]} ended with exit code {code} and left no report.", "Its log says why.")
-        if len(names) > MOST_REPORTS or any((results / name).lstat().st_size > LARGEST_REPORT for name in names):
-            return failed_set(f"The command left more than {MOST_REPORTS} reports, or one larger than 10 MiB.")
+            return policy.failed_set(
+                f"{self._argv[0]} ended with exit code {code} and left no report.", "Its log says why."
+            )
+        if len(names) > MOST_REPORTS or any((results / name).lstat().st_size > policy.LARGEST_REPORT for name in names):
+            return policy.failed_set(f"The command left more than {MOST_REPORTS} reports, or one larger than 10 MiB.")
         bodies = {name: self._space.read(results / name) or b"" for name in names}
-        return read_reports(bodies, folders, addresses, self._space.log.redactor.redact)
+        return policy.read_reports(bodies, folders, addresses, self._space.log.redactor.redact)
 
 
 def _new_folder(space: Workspace, prefix: str, files: Mapping[str, bytes]) -> Path:
@@ -138,13 +130,13 @@ async def check_policies(space: Workspace) -> None:
         found = await _evaluate_all(space, given)
     finally:
         space.env = before
-    for policy, check in zip(given["sets"], found, strict=True):
+    for one, check in zip(given["sets"], found, strict=True):
         cost = f", {cost_words(check['cost'])}" if check.get("cost") else ""
-        space.say(f"{policy['name']} ({policy['level']}): {check['verdict']}{cost}")
+        space.say(f"{one['name']} ({one['level']}): {check['verdict']}{cost}")
         for each in check["messages"]:
             hint = f" {each['hint']}" if each["hint"] else ""
             space.say(f"  {each['rule'] or 'error'}: {each['text']}{hint}")
-    checks = [{"id": policy["id"], **check} for policy, check in zip(given["sets"], found, strict=True)]
+    checks = [{"id": one["id"], **check} for one, check in zip(given["sets"], found, strict=True)]
     reply = await space.context.server.record_checks(space.ref, checks)
     if reply.get("is_refused"):
         raise JobFailed(
@@ -157,7 +149,7 @@ async def check_policies(space: Workspace) -> None:
 
 async def _evaluate_all(space: Workspace, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     if space.shown is None:
-        return [failed_set("The engine showed no plan to check.") for _ in given["sets"]]
+        return [policy.failed_set("The engine showed no plan to check.") for _ in given["sets"]]
     resources = (space.plan_summary or {}).get("resources") or []
     addresses = [str(each["address"]) for each in resources if each.get("address")]
     files = [each["files"] for each in given["sets"]]
@@ -178,9 +170,9 @@ async def _evaluate(
     if is_command(files):
         return await CheckCommand(space, files).check(space.shown, run, addresses)
     if opa is None:
-        return failed_set(MISSING, HOW)
+        return policy.failed_set(MISSING, HOW)
     if needs_cost(files, run):
-        return failed_set("The rules read run.cost, and no command left the cost of this plan.", COSTLY)
+        return policy.failed_set("The rules read run.cost, and no command left the cost of this plan.", COSTLY)
     return await Rules(space, opa, files).check(space.shown, run, addresses)
 
 
@@ -205,7 +197,7 @@ async def find_opa(space: Workspace) -> list[str] | None:
         return None
     space.env["PATH"] = path
     capabilities = space.root / "capabilities.json"
-    space.write(capabilities, pure_capabilities(await space.capture([found, "capabilities", "--current"])))
+    space.write(capabilities, policy.pure_capabilities(await space.capture([found, "capabilities", "--current"])))
     return [found, "eval", "--format=json", f"--capabilities={capabilities}"]
 
 
@@ -233,14 +225,14 @@ class Rules:
         """Evaluate the rules for a plan; they may name these resources."""
         space = self._space
         try:
-            with sealed(policy_input(plan, run, self._files), space.root) as (path, descriptors):
-                argv = [*self._opa, f"--input={path}", f"--data={self._folder}", QUERY]
-                async with asyncio.timeout(EVALUATION_SECONDS):
+            with sealed(policy.policy_input(plan, run, self._files), space.root) as (path, descriptors):
+                argv = [*self._opa, f"--input={path}", f"--data={self._folder}", policy.QUERY]
+                async with asyncio.timeout(policy.EVALUATION_SECONDS):
                     answer = await space.capture(argv, ok=_EITHER, pass_fds=descriptors)
         except TimeoutError:
-            return failed_set(
-                f"The set did not end within {EVALUATION_SECONDS:g} s.", "Look for a rule without an end."
+            return policy.failed_set(
+                f"The set did not end within {policy.EVALUATION_SECONDS:g} s.", "Look for a rule without an end."
             )
         except (JobFailed, EngineKilled) as error:
-            return failed_set(f"OPA could not evaluate the set: {error.message}")
-        return read_verdict(answer, self._files, addresses, space.log.redactor.redact)
+            return policy.failed_set(f"OPA could not evaluate the set: {error.message}")
+        return policy.read_verdict(answer, self._files, addresses, space.log.redactor.redact)

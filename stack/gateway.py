@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -207,5 +206,4 @@ async def _stop(task: asyncio.Task[None]) -> None:
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    message = "no Route matched with those values"
-    return Response(orjson.dumps({"message": message}), 404, media_type="application/json")
+    return JSONResponse({"message": "no Route matched with those values"}, 404)

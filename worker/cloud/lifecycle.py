@@ -191,12 +191,8 @@ UPDATE = (
 )
 
 
-async def _drain_for_good(progress: Progress) -> None:
-    await progress.store.drain("Being removed")
-
-
 REMOVE = (
-    LifecycleStep("drain", "Drain", _drain_for_good),
+    LifecycleStep("drain", "Drain", lambda progress: progress.store.drain("Being removed")),
     LifecycleStep("service", "Service", _calling("The service could not be removed", service.remove_service)),
     LifecycleStep(
         "task", "Task definitions", _calling("The task definitions could not be removed", service.remove_tasks)

@@ -19,7 +19,7 @@ from benchmarks.outcome import Outcome
 from worker.children.child import Child, Command
 from worker.children.isolation import Isolation, find_isolation
 from worker.settings import load_settings
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 CHILDREN = 40
 MEGABYTES = 200

@@ -19,8 +19,7 @@ import psutil  # type: ignore[import-untyped]
 import psycopg
 
 from benchmarks.outcome import Outcome
-from stack.realtime.pgoutput import RowChange
-from stack.realtime.stream import open_stream
+from stack.realtime.stream import RowChange, open_stream
 from tests.contract.realtime.server import sign
 from tests.contract.realtime.wire import Wire, open_wire
 from tests.support.stack import RunningStack, start_stack

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def functions_command(settings: Settings, environment: dict[str, str]) -> list[s
     """Deno with no more rights than the functions need."""
     folder = settings.supabase_folder / "functions"
     config = folder / "deno.json"
-    names = sorted({*_granted_names(environment), *PROBED_NAMES, *HOSTED_NAMES})
+    granted = (name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES))
+    names = sorted({*granted, *PROBED_NAMES, *HOSTED_NAMES})
     return [
         str(find_deno()), "run", "--no-prompt", "--quiet", "--node-modules-dir=none",
         f"--config={config}" if config.exists() else "--no-config",
@@ -100,7 +102,12 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
 def functions_fingerprint(folder: Path) -> tuple[tuple[str, float, int], ...]:
     """Changes when a function or its settings change, so that the process can be restarted."""
     files = [folder / "config.toml", *sorted((folder / "functions").rglob("*"))]
-    return tuple((str(file), status.st_mtime, status.st_size) for file, status in _stats(files))
+    found = []
+    for file in files:
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            found.append((str(file), status.st_mtime, status.st_size))
+    return tuple(found)
 
 
 def find_deno() -> Path:
@@ -122,10 +129,6 @@ def _fence(settings: Settings, environment: dict[str, str]) -> list[str]:
     if settings.functions_allow_net or settings.allow_private_receivers or has_proxy:
         return []
     return [f"--deny-net={','.join(INSIDE_NETWORKS)}"]
-
-
-def _granted_names(environment: dict[str, str]) -> list[str]:
-    return [name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES)]
 
 
 def _machine_environment(settings: Settings) -> dict[str, str]:
@@ -160,13 +163,3 @@ def _config(folder: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text())
     except tomllib.TOMLDecodeError as error:
         raise StackError(f"{file} is not valid TOML: {error}", "Correct it and start again.") from error
-
-
-def _stats(files: list[Path]) -> list[tuple[Path, os.stat_result]]:
-    found = []
-    for file in files:
-        try:
-            found.append((file, file.stat()))
-        except FileNotFoundError:
-            continue
-    return found

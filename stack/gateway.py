@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import logging
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
-import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,25 +20,59 @@ from stack.auth.access import Access
 from stack.auth.app import AuthApp
 from stack.auth.factors import Factors
 from stack.auth.federation import Federation
-from stack.auth.limits import Limiter, Limits
+from stack.auth.limits import Limiter, Limits, Options
 from stack.auth.mails import Mails
-from stack.auth.oidc import Oidc
-from stack.auth.outgoing import Outgoing
+from stack.auth.oidc import Oidc, Outgoing
 from stack.auth.passwords import Passwords
-from stack.auth.sealing import Seal
 from stack.auth.service import AuthService
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Store
-from stack.auth.tokens import KeyRing
-from stack.project_config import ProjectConfig, read_project
+from stack.auth.tokens import KeyRing, Seal
+from stack.auth.users import seconds_of
 from stack.proxy import AtRoot, FunctionsProxy
 from stack.realtime.server import Realtime, create_realtime
 from stack.rest.app import RestApp
-from stack.rest.connection import DatabaseError, DatabaseGone, Statement
-from stack.rest.pool import Pool, PoolTimeout
+from stack.rest.pool import DatabaseError, DatabaseGone, Pool, PoolTimeout, Statement
 from stack.rest.store import CatalogStore
 from stack.secrets import Secrets, load_secrets
 from stack.settings import Settings
+
+
+@dataclass(frozen=True)
+class ProjectConfig:
+    """The settings of one project."""
+
+    schemas: tuple[str, ...] = ("public",)
+    most_rows: int = 1000
+    access_seconds: int = 3600
+    reuse_seconds: int = 10
+    shortest_password: int = 6
+    auth: Options = field(default_factory=Options)
+
+
+def read_project(path: Path) -> ProjectConfig:
+    """Read the file if there is one."""
+    if not path.exists():
+        return ProjectConfig()
+    found = tomllib.loads(path.read_text())
+    api, auth = found.get("api", {}), found.get("auth", {})
+    mail = auth.get("email", {})
+    can_sign_up = auth.get("enable_signup", True) and mail.get("enable_signup", True)
+    return ProjectConfig(
+        schemas=tuple(api.get("schemas", ("public",))),
+        most_rows=api.get("max_rows", 1000),
+        access_seconds=auth.get("jwt_expiry", 3600),
+        reuse_seconds=auth.get("refresh_token_reuse_interval", 10),
+        shortest_password=auth.get("minimum_password_length", 6),
+        auth=Options(
+            can_sign_up,
+            auth.get("site_url", "http://localhost:3000"),
+            tuple(auth.get("additional_redirect_urls", ())),
+            confirms_twice=mail.get("double_confirm_changes", True),
+            mail_seconds=max(1.0, seconds_of(mail.get("max_frequency", "60s"))),
+        ),
+    )
+
 
 HEALTH_SECONDS = 4.0
 # Rows that do not fit into the memory allowed are written to PostgreSQL's disk, and leave nothing there.
@@ -78,12 +113,8 @@ class Services:
 def create() -> ASGIApp:
     """Build the gateway with the settings and secrets of this state folder; granian runs it once in each worker process."""
     settings = Settings()
-    return create_app(settings, load_secrets(settings.secrets_file))
-
-
-def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | None = None) -> ASGIApp:
-    """The application for one stack; nothing is read from the environment here."""
-    config = project or read_project(settings.supabase_folder / "config.toml")
+    secrets = load_secrets(settings.secrets_file)
+    config = read_project(settings.supabase_folder / "config.toml")
     ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, settings.auth_issuer)
     access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     services = _services(settings, secrets, config)
@@ -175,5 +206,4 @@ async def _stop(task: asyncio.Task[None]) -> None:
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    message = "no Route matched with those values"
-    return Response(orjson.dumps({"message": message}), 404, media_type="application/json")
+    return JSONResponse({"message": "no Route matched with those values"}, 404)

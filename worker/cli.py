@@ -1,22 +1,44 @@
 """`runyard-worker`: run, doctor, version, schema."""
 
+import gc
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from worker import credential
-from worker.children.hardening import wipe_environment
-from worker.children.init_process import step_aside_if_first
+from worker.children.hardening import step_aside_if_first, wipe_environment
 from worker.errors import EXPLANATIONS, ExitCode
-from worker.light import light_imports
 from worker.program import find_program
 from worker.settings import Problem, Settings, SettingsError, forget_secrets, load_settings
 from worker.version import __version__
+
+# Imported wherever they are installed: httpx' own command line, structlog's coloured tracebacks, and HTTP/2.
+UNUSED = ("httpx._main", "rich", "h2")
+
+
+@contextmanager
+def light_imports() -> Iterator[None]:
+    """Import as if the unused parts were not installed; what is loaded already stays, and later imports find all."""
+    hidden = [name for name in UNUSED if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # none means "cannot be imported"
+    # Modules and classes live as long as the process: a search for garbage among them, now or later, finds none.
+    gc.disable()
+    try:
+        yield
+        # httpx would import it, and h2 with it, when the first client is made.
+        import_module("httpcore")
+    finally:
+        gc.freeze()
+        gc.enable()
+        for name in hidden:
+            del sys.modules[name]
 
 
 def exit_code_list(words: Mapping[int, str]) -> str:

@@ -3,28 +3,12 @@
 import asyncio
 import random
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
 
 
-class Clock(Protocol):
-    """The time functions that the loops need."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back and count while the machine sleeps."""
-        ...
-
-    def now(self) -> datetime:
-        """The wall clock, for what people read."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Let others run for that long."""
-        ...
-
-
-class SystemClock:
-    """The machine's own clock."""
+class Clock:
+    """The machine's own clock; tests pass another one."""
 
     def monotonic(self) -> float:
         """Read the boot clock: a suspended laptop must not think its lease still holds."""
@@ -76,3 +60,14 @@ def jittered(seconds: float, spread: float = 0.2) -> float:
 def backoff(failures: int, *, first: float = 0.5, most: float = 30.0) -> float:
     """Grow a delay with each failure in a row, jittered, up to a ceiling."""
     return jittered(min(most, first * 2 ** min(failures, 16)), 0.3)
+
+
+async def wait_for_wake_up(wake_up: asyncio.Event, seconds: float) -> bool:
+    """Wait for the wake-up or until the time is over, clear it, and return whether it came."""
+    # Not `wait_for`: Python 3.11's swallows a cancellation that meets the wake-up, and a loop that has to end would continue.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, seconds)):
+            await wake_up.wait()
+    is_woken = wake_up.is_set()
+    wake_up.clear()
+    return is_woken

@@ -52,7 +52,8 @@ async def download(
             with target.open("xb") as file:
                 async for piece in response.aiter_bytes(256 * 1024):
                     size += len(piece)
-                    _check_size(size, most_bytes)
+                    if size > most_bytes:
+                        raise JobFailed(f"The file is larger than {most_bytes:,} bytes.", code="too_large")
                     digest.update(piece)
                     file.write(piece)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -70,8 +71,3 @@ def _check(response: httpx.Response, url: str) -> None:
             code="fetch_failed",
             hint="Check the URL and that this runner may read it.",
         )
-
-
-def _check_size(size: int, most: int) -> None:
-    if size > most:
-        raise JobFailed(f"The file is larger than {most:,} bytes.", code="too_large")

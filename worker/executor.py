@@ -12,12 +12,12 @@ from worker.api.transport import Transport
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease, Stop, StopCause
 from worker.attempt.isolating import settle_isolation
-from worker.attempt.saved_attempt import attempt_folder
+from worker.attempt.outcome import attempt_folder
 from worker.children.hardening import hide_from_children
-from worker.clock import Clock, SystemClock, backoff
-from worker.engines.finder import EngineFinder
+from worker.clock import Clock, backoff
 from worker.enums import CancelKind, JobStatus
 from worker.errors import ExitCode, Fatal, Retryable, WorkerError
+from worker.finder import EngineFinder
 from worker.logs.redactor import KnownSecrets
 from worker.running.attempt_runner import Attempt
 from worker.running.recovery import deliver_left
@@ -26,7 +26,7 @@ from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import ask
 from worker.settings import Settings
 from worker.signals import STOPPING
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 PULSE_SECONDS = 10.0
 # The project may be away when we begin: nothing has been done yet, so wait for it as long as a lease is valid.
@@ -41,7 +41,7 @@ def run_executor(settings: Settings) -> int:
     hide_from_children()
     log = get_logger("worker.executor")
     try:
-        return int(asyncio.run(Executor(settings, known, SystemClock()).run()))
+        return int(asyncio.run(Executor(settings, known, Clock()).run()))
     except WorkerError as error:
         log.critical("the executor stops", why=error.message, hint=error.hint)
         return int(error.exit_code if isinstance(error, Fatal) else ExitCode.UNEXPECTED)

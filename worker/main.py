@@ -16,14 +16,13 @@ from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
 from worker.attempt.isolating import check_root, check_secrets, check_strangers, settle_isolation
 from worker.children.hardening import hide_from_children
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
-from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import ExitCode, Fatal, WorkerError
+from worker.finder import HOW_TO_GET_ONE, EngineFinder
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
 from worker.logs.redactor import KnownSecrets
@@ -39,10 +38,9 @@ from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
 from worker.settings import Settings
 from worker.signals import ignore_more
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 from worker.task_protection import TaskProtection
-from worker.update.handover import hand_over
-from worker.update.updater import Updater
+from worker.update.handover import Updater, hand_over
 from worker.version import __version__
 
 _ENGINE_CHECK_SECONDS = 5.0
@@ -62,9 +60,18 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     recent = configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
+
+    async def live() -> tuple[ExitCode, Handover | None]:
+        try:
+            runner = Runner(
+                settings, known, Clock(), is_single=single, is_trial=is_trial, program=program, recent=recent
+            )
+            return await runner.run(), runner.handover
+        finally:
+            ignore_more()
+
     try:
-        life = _live(settings, known, recent, is_single=single, is_trial=is_trial, program=program)
-        code, handover = asyncio.run(life)
+        code, handover = asyncio.run(live())
         if handover is not None:
             hand_over(handover, redactor)
         return int(code)
@@ -74,24 +81,6 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     except WorkerError as error:
         log.critical("the runner stops", why=error.message, hint=error.hint)
         return int(ExitCode.UNEXPECTED)
-
-
-async def _live(
-    settings: Settings,
-    known: KnownSecrets,
-    recent: RecentLog,
-    *,
-    is_single: bool,
-    is_trial: bool,
-    program: Program | None,
-) -> tuple[ExitCode, Handover | None]:
-    try:
-        runner = Runner(
-            settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program, recent=recent
-        )
-        return await runner.run(), runner.handover
-    finally:
-        ignore_more()
 
 
 class Runner:
@@ -160,7 +149,7 @@ class Runner:
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._process_status, self._clock, self._wake_ups, dispatcher,
-            self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._fitness_changed),
+            self._updater(identity), Fitness(self._process_status, self._clock, identity.home, self._wake_ups.both),
         )  # fmt: skip
         try:
             return await self._live(parts, build_loops(parts), finder)
@@ -181,7 +170,8 @@ class Runner:
             if self._settings.update.enabled and not self._process_status.is_single:
                 self._log.warning("cannot update itself", id="cannot_update", why=self._obstacle)
             return None
-        return Updater(self._program, identity.home, self._process_status, self._table, self._wake_ups.heartbeat.set)
+        announce = self._wake_ups.heartbeat.set
+        return Updater(self._program, identity.home, self._process_status, self._table.wait_empty, announce)
 
     async def _open_session(
         self, transport: Transport, credentials: Credentials, identity: RunnerIdentity, facts: HostFacts
@@ -311,8 +301,7 @@ class Runner:
             await self._clock.sleep(_ENGINE_CHECK_SECONDS)
             await finder.refresh()
             if (finder.versions, finder.note()) != before:
-                self._wake_ups.heartbeat.set()
-                self._wake_ups.claim.set()
+                self._wake_ups.both()
 
     async def _watch_image(self, dispatcher: Dispatcher) -> None:
         """Learn which engines executors have: an image may be pulled, or another one take its name."""
@@ -320,13 +309,8 @@ class Runner:
             engines = await dispatcher.engines()
             if engines != self._process_status.image_engines:
                 self._process_status.image_engines = engines
-                self._wake_ups.heartbeat.set()
-                self._wake_ups.claim.set()
+                self._wake_ups.both()
             await self._clock.sleep(_IMAGE_CHECK_SECONDS)
-
-    def _fitness_changed(self) -> None:
-        self._wake_ups.heartbeat.set()
-        self._wake_ups.claim.set()
 
     def _on_fatal(self, error: Fatal) -> None:
         if not self._fatal.done():

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from worker.children.child import output_of
 from worker.download import ask
 from worker.errors import Retryable
 
@@ -25,11 +27,9 @@ _AWS_SECRET = re.compile(r"(?:arn:[^:]*:secretsmanager:)?([a-z0-9-]+)[:/](.+)")
 Register = Callable[..., None]
 
 
-def _unknown(*_: str) -> None:
-    return
-
-
-async def read_secret(source: str, environ: Mapping[str, str] | None = None, register: Register = _unknown) -> str:
+async def read_secret(
+    source: str, environ: Mapping[str, str] | None = None, register: Register = lambda *_: None
+) -> str:
     """Read a secret from its place; an error is retryable and names its cause. `register` receives the secret first."""
     environ = os.environ if environ is None else environ
     if source.startswith(COMMAND):
@@ -53,23 +53,14 @@ async def run_command(command: list[str]) -> str:
     if not command:
         raise Retryable("The command that prints the secret is empty.")
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        code, output, errors = await output_of(command, SECONDS, errors=subprocess.PIPE)
+    except TimeoutError as error:
+        raise Retryable(f"{command[0]} did not answer within {SECONDS:.0f} s.") from error
     except OSError as error:
         raise Retryable(f"{command[0]} did not answer: {error}") from error
-    try:
-        async with asyncio.timeout(SECONDS):
-            output, errors = await process.communicate()
-    except TimeoutError as error:
-        process.kill()
-        raise Retryable(f"{command[0]} did not answer within {SECONDS:.0f} s.") from error
-    if process.returncode != 0 or not output.strip():
+    if code != 0 or not output.strip():
         said = errors.decode(errors="replace").strip()[-300:]
-        raise Retryable(f"{command[0]} ended with {process.returncode}: {said}")
+        raise Retryable(f"{command[0]} ended with {code}: {said}")
     return output.decode(errors="replace").strip()
 
 

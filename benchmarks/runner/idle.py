@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 from worker.api.replies import HeartbeatReply
 from worker.api.server import Server
 from worker.api.transport import Transport
-from worker.clock import SystemClock
+from worker.clock import Clock
 from worker.logs.redactor import KnownSecrets
 from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
@@ -118,7 +118,7 @@ class Others:
         return [asyncio.create_task(self._live_one(worker, http, turn)) for worker in workers]
 
     async def _live_one(self, worker: str, http: httpx.AsyncClient, turn: asyncio.Semaphore) -> None:
-        clock, process_status, url = SystemClock(), ProcessStatus(), self._bench.project.url
+        clock, process_status, url = Clock(), ProcessStatus(), self._bench.project.url
         transport = Transport(url, http=http)
         names = {"WORKER_ID": worker, "WORKER_TOKEN": TOKEN, "SUPABASE_URL": url}
         identity = RunnerIdentity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))

@@ -2,12 +2,13 @@
 
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from stack.auth import users
+from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, user_not_found, validation
 from stack.auth.factors import drop_factor
 from stack.auth.mails import RECOVERY
-from stack.auth.requests import Answer, Request, text_of
 from stack.auth.service import AuthService
 
 MOST_PER_PAGE = 1000
@@ -60,55 +61,52 @@ class AdminService:
         headers = {"x-total-count": str(total["total"] if total else 0)}
         return Answer({"users": shown, "aud": "authenticated"}, headers=headers)
 
-    async def show(self, request: Request, user_id: str) -> Answer:
+    async def show(self, request: Request, user_id: UUID) -> Answer:
         """GET /admin/users/id."""
         async with self._auth.store.transaction() as tx:
-            row = await tx.one("user_by_id", id=users.clean_id(user_id))
+            row = await tx.one("user_by_id", id=user_id)
             if row is None:
                 raise user_not_found()
             return Answer(await users.user_json(tx, row))
 
-    async def update(self, request: Request, user_id: str) -> Answer:
+    async def update(self, request: Request, user_id: UUID) -> Answer:
         """PUT /admin/users/id; a new password ends every session."""
-        wanted = users.clean_id(user_id)
         values = request.json()
         changes = await self._changes(values)
         email = users.clean_email(values["email"]) if values.get("email") else None
         changes["is_confirmed"] = values.get("email_confirm") is True
         async with self._auth.store.transaction() as tx:
-            row = await tx.one("user_by_id", id=wanted)
+            row = await tx.one("user_by_id", id=user_id)
             if row is None:
                 raise user_not_found()
             row = await users.change_user(tx, row, **changes)
             if email is not None and email != row["email"]:
                 row = await users.change_address(tx, row, email)
             if "password" in changes:
-                await tx.do("end_all_sessions", user_id=wanted)
+                await tx.do("end_all_sessions", user_id=user_id)
             return Answer(await users.user_json(tx, row))
 
-    async def delete(self, request: Request, user_id: str) -> Answer:
+    async def delete(self, request: Request, user_id: UUID) -> Answer:
         """DELETE /admin/users/id."""
-        wanted = users.clean_id(user_id)
         is_soft = bool(request.body.strip()) and request.json().get("should_soft_delete") is True
         async with self._auth.store.transaction() as tx:
-            if await tx.one("any_user_by_id", id=wanted) is None:
+            if await tx.one("any_user_by_id", id=user_id) is None:
                 raise user_not_found()
             if is_soft:
-                await tx.do("end_all_sessions", user_id=wanted)
-            await tx.do("soft_delete_user" if is_soft else "delete_user", id=wanted)
+                await tx.do("end_all_sessions", user_id=user_id)
+            await tx.do("soft_delete_user" if is_soft else "delete_user", id=user_id)
         return Answer({})
 
-    async def list_factors(self, request: Request, user_id: str) -> Answer:
+    async def list_factors(self, request: Request, user_id: UUID) -> Answer:
         """GET /admin/users/id/factors."""
         async with self._auth.store.transaction() as tx:
-            rows = await tx.all("factors_of", ids=[users.clean_id(user_id)])
+            rows = await tx.all("factors_of", ids=[user_id])
         return Answer([users.factor_json(row) for row in rows])
 
-    async def delete_factor(self, request: Request, user_id: str, factor_id: str) -> Answer:
+    async def delete_factor(self, request: Request, user_id: UUID, factor_id: UUID) -> Answer:
         """DELETE /admin/users/id/factors/id: for somebody who lost the device."""
-        wanted = {"id": users.clean_id(factor_id, "factor_id"), "user_id": users.clean_id(user_id)}
         async with self._auth.store.transaction() as tx:
-            row = await tx.one("factor_by_id", **wanted)
+            row = await tx.one("factor_by_id", id=factor_id, user_id=user_id)
             if row is None:
                 raise AuthError(404, "mfa_factor_not_found", "Factor not found")
             await drop_factor(tx, row)

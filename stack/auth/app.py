@@ -11,10 +11,9 @@ from psycopg_pool import PoolTimeout
 from starlette.types import Receive, Scope, Send
 
 from stack.asgi import BodyTooLarge, BodyTooSlow, ClientGone, answer, client_address, header_map, read_body
-from stack.auth.access import Access, NoKey, WrongKey
+from stack.auth.access import Access, Answer, NoKey, Request, WrongKey, parse_pairs
 from stack.auth.admin import AdminService
 from stack.auth.errors import API_VERSION, AuthError, Unsupported
-from stack.auth.requests import Answer, Request, parse_pairs
 from stack.auth.service import AuthService
 from stack.auth.sessions import Client
 from stack.auth.users import clean_id
@@ -31,7 +30,7 @@ NOT_SPOKEN = (
     "invite",
     "oauth",
 )
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[..., Awaitable[Answer]]
 log = logging.getLogger("stack.auth")
 
 
@@ -49,17 +48,26 @@ class AuthApp:
             "authorize": service.federation.authorize,
             "callback": service.federation.callback,
         }
-        self._routes: dict[tuple[str, str], Handler] = {
-            ("POST", "signup"): service.sign_up,
-            ("POST", "token"): service.token,
-            ("GET", "user"): service.show_user,
-            ("PUT", "user"): service.update_user,
-            ("POST", "logout"): service.log_out,
-            ("POST", "recover"): service.mails.recover,
-            ("POST", "verify"): service.mails.verify,
-            ("POST", "factors"): service.factors.enrol,
-            ("GET", "settings"): self._settings,
-            ("GET", "health"): _health,
+        factors, admin = service.factors, self._admin
+        # A part in braces is an id.
+        self._routes: dict[str, dict[str, Handler]] = {
+            "signup": {"POST": service.sign_up},
+            "token": {"POST": service.token},
+            "user": {"GET": service.show_user, "PUT": service.update_user},
+            "logout": {"POST": service.log_out},
+            "recover": {"POST": service.mails.recover},
+            "verify": {"POST": service.mails.verify},
+            "factors": {"POST": factors.enrol},
+            "factors/{factor_id}": {"DELETE": factors.remove},
+            "factors/{factor_id}/challenge": {"POST": factors.challenge},
+            "factors/{factor_id}/verify": {"POST": factors.verify},
+            "settings": {"GET": self._settings},
+            "health": {"GET": _health},
+            "admin/generate_link": {"POST": admin.generate_link},
+            "admin/users": {"GET": admin.list, "POST": admin.create},
+            "admin/users/{user_id}": {"GET": admin.show, "PUT": admin.update, "DELETE": admin.delete},
+            "admin/users/{user_id}/factors": {"GET": admin.list_factors},
+            "admin/users/{user_id}/factors/{factor_id}": {"DELETE": admin.delete_factor},
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +78,8 @@ class AuthApp:
             found = await self._respond(scope, receive, headers)
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             refusal = _translate(error)
-            await answer(send, refusal.status, _refusal_body(refusal, version), _refusal_headers(refusal, version))
+            text = b"" if refusal.status == WRONG_METHOD else refusal.body(version)
+            await answer(send, refusal.status, text, _refusal_headers(refusal, version))
             return
         body = b"" if found.body is None else orjson.dumps(found.body)
         await answer(send, found.status, body, [*HEADERS, *found.headers.items()])
@@ -83,71 +92,27 @@ class AuthApp:
         body = await read_body(receive, headers, LARGEST_BODY)
         forwarded_for = self._access.forwarded_for(headers)
         client = Client(client_address(scope), headers.get("user-agent", "")[:500], forwarded_for)
-        if path in self._opened and method == "GET":
-            return await self._opened[path](
-                Request(method, path, query, headers, body, self._access.anonymous, "", client)
-            )
-        apikey = headers.get("apikey", "")
-        key = self._access.key_identity(apikey)
-        return await self._dispatch(Request(method, path, query, headers, body, key, apikey, client))
+        is_open = path in self._opened and method == "GET"
+        apikey = "" if is_open else headers.get("apikey", "")
+        key = self._access.anonymous if is_open else self._access.key_identity(apikey)
+        request = Request(method, path, query, headers, body, key, apikey, client)
+        return await (self._opened[path] if is_open else self._dispatch)(request)
 
     async def _dispatch(self, request: Request) -> Answer:
-        handler = self._routes.get((request.method, request.path))
-        if handler is not None:
-            return await handler(request)
-        first, _, rest = request.path.partition("/")
+        first, *rest = parts = request.path.split("/")
         if first == "admin":
             self._admin.check(request)
-            return await self._administer(request, rest)
-        if first == "factors" and rest:
-            return await self._factor(request, rest)
-        if first in NOT_SPOKEN:
-            raise Unsupported(f"/{first}")
-        if any(path == request.path for _, path in self._routes):
-            raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+        if parts[:2] == ["admin", "custom-providers"]:
+            return await self._service.federation.providers.answer(request, unquote("/".join(rest[1:])))
+        for pattern, handlers in self._routes.items():
+            ids = _ids_in(pattern.split("/"), parts)
+            if ids is not None:
+                if request.method not in handlers:
+                    raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
+                return await handlers[request.method](request, *(clean_id(text, name) for name, text in ids))
+        if first in ("admin", *NOT_SPOKEN):
+            raise Unsupported(f"/{request.path if first == 'admin' else first}"[:80])
         raise AuthError(404, "not_found", "Not found")
-
-    async def _factor(self, request: Request, path: str) -> Answer:
-        factor_id, _, act = path.partition("/")
-        factors = self._service.factors
-        acts = {
-            ("DELETE", ""): factors.remove,
-            ("POST", "challenge"): factors.challenge,
-            ("POST", "verify"): factors.verify,
-        }
-        if act not in ("", "challenge", "verify"):
-            raise AuthError(404, "not_found", "Not found")
-        if (request.method, act) not in acts:
-            raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
-        return await acts[request.method, act](request, clean_id(factor_id, "factor_id"))
-
-    async def _administer(self, request: Request, path: str) -> Answer:
-        kind, _, user_id = path.partition("/")
-        if kind == "custom-providers":
-            return await self._service.federation.providers.answer(request, unquote(user_id))
-        if path == "generate_link" and request.method == "POST":
-            return await self._admin.generate_link(request)
-        user_id, _, rest = user_id.partition("/")
-        if kind == "users" and rest.partition("/")[0] == "factors":
-            return await self._administer_factors(request, user_id, rest.removeprefix("factors").strip("/"))
-        if kind != "users" or rest:
-            raise Unsupported(f"/admin/{path}"[:80])
-        if not user_id:
-            collection: dict[str, Handler] = {"GET": self._admin.list, "POST": self._admin.create}
-            if request.method in collection:
-                return await collection[request.method](request)
-        else:
-            one = {"GET": self._admin.show, "PUT": self._admin.update, "DELETE": self._admin.delete}
-            if request.method in one:
-                return await one[request.method](request, user_id)
-        raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
-
-    async def _administer_factors(self, request: Request, user_id: str, factor_id: str) -> Answer:
-        if request.method == "GET" and not factor_id:
-            return await self._admin.list_factors(request, user_id)
-        if request.method == "DELETE" and factor_id:
-            return await self._admin.delete_factor(request, user_id, factor_id)
-        raise AuthError(405, "method_not_allowed", f"Method {request.method} is not allowed here")
 
     async def _settings(self, request: Request) -> Answer:
         external = {"email": True, "phone": False, "anonymous_users": False}
@@ -163,6 +128,14 @@ class AuthApp:
         )
 
 
+def _ids_in(pattern: list[str], parts: list[str]) -> list[tuple[str, str]] | None:
+    """The ids in an address, each with its name; None where the address does not fit."""
+    pairs = list(zip(pattern, parts, strict=False))
+    if len(pattern) != len(parts) or any(name[0] != "{" and name != text for name, text in pairs):
+        return None
+    return [(name.strip("{}"), text) for name, text in pairs if name[0] == "{"]
+
+
 async def _health(request: Request) -> Answer:
     description = "GoTrue is a user registration and authentication API"
     return Answer({"version": "embedded", "name": "GoTrue", "description": description})
@@ -176,10 +149,6 @@ def _refusal_headers(refusal: AuthError, version: str) -> list[tuple[str, str]]:
     if "retry_after" in refusal.more:
         shape.append(("retry-after", str(refusal.more["retry_after"])))
     return [*HEADERS, ("x-sb-error-code", refusal.code), *shape]
-
-
-def _refusal_body(refusal: AuthError, version: str) -> bytes:
-    return b"" if refusal.status == WRONG_METHOD else refusal.body(version)
 
 
 def _translate(error: Exception) -> AuthError:

@@ -36,9 +36,9 @@ class Unsupported(AuthError):
         )
 
 
-def validation(message: str, status: int = 400) -> AuthError:
+def validation(message: str) -> AuthError:
     """Input that cannot be used."""
-    return AuthError(status, "validation_failed", message)
+    return AuthError(400, "validation_failed", message)
 
 
 def invalid_credentials() -> AuthError:

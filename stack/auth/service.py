@@ -1,43 +1,33 @@
 """The endpoints of the Auth service for users: sign up, sign in, refresh, read and change the account, sign out."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
+from stack.auth.access import Answer, Request, text_of
 from stack.auth.errors import AuthError, Unsupported, invalid_credentials, validation
 from stack.auth.factors import Factors, need_second
 from stack.auth.federation import Federation
-from stack.auth.limits import Limits
+from stack.auth.limits import Limits, Options, SignUp
 from stack.auth.mails import Mails
-from stack.auth.options import Options, SignUp
 from stack.auth.passwords import Passwords
-from stack.auth.requests import Answer, Request, text_of
 from stack.auth.sessions import AuthSessions
 from stack.auth.store import Row, Store, Transaction
 from stack.auth.users import change_user, clean_email, clean_metadata, create_user, identity_data, user_json
 
 
+@dataclass(eq=False)
 class AuthService:
     """The handlers of the public endpoints."""
 
-    def __init__(
-        self,
-        store: Store,
-        sessions: AuthSessions,
-        passwords: Passwords,
-        limits: Limits,
-        options: Options,
-        mails: Mails,
-        factors: Factors,
-        federation: Federation,
-    ) -> None:
-        self.store = store
-        self.sessions = sessions
-        self.passwords = passwords
-        self.limits = limits
-        self.options = options
-        self.mails = mails
-        self.factors = factors
-        self.federation = federation
+    store: Store
+    sessions: AuthSessions
+    passwords: Passwords
+    limits: Limits
+    options: Options
+    mails: Mails
+    factors: Factors
+    federation: Federation
 
     async def sign_up(self, request: Request) -> Answer:
         """POST /signup: a confirmed user and a session, since no mail is sent."""

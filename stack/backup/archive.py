@@ -132,7 +132,9 @@ def _load(cluster: Cluster, document: dict[str, Any], dump: Iterable[bytes]) -> 
     try:
         fresh.prepare()
         with _served(fresh):
-            _run(fresh, "psql", "--set=ON_ERROR_STOP=1", "--quiet", "template1", given=_other_roles(document["roles"]))
+            # Without the one that initdb made already.
+            roles = document["roles"].replace(f"CREATE ROLE {SUPERUSER};\n", "")
+            _run(fresh, "psql", "--set=ON_ERROR_STOP=1", "--quiet", "template1", given=roles)
             _restore_database(fresh, dump)
         for path in cluster.settings.private_files:
             if path.name in document["files"]:
@@ -166,11 +168,6 @@ def _restore_database(cluster: Cluster, dump: Iterable[bytes]) -> None:
             target.close()
         except BrokenPipeError:
             pass  # it ended early, and its own words are the reason
-
-
-def _other_roles(roles: str) -> str:
-    """Without the one that initdb made already."""
-    return roles.replace(f"CREATE ROLE {SUPERUSER};\n", "")
 
 
 def _run(cluster: Cluster, name: str, *arguments: str, given: str = "") -> str:

@@ -1,23 +1,125 @@
-"""One joined topic of one socket."""
+"""One joined topic of one socket, from its phx_join on, with hosted's checks in hosted's order."""
 
 import asyncio
 import logging
 import random
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psycopg
 
 from stack.auth.tokens import ApiCaller
 from stack.realtime import errors
+from stack.realtime.errors import NO_DATABASE, SESSION_ENDED, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.frames import Frame, encode
 from stack.realtime.hub import RealtimeHub
-from stack.realtime.joining import Joined
-from stack.realtime.joins import binding_id
 from stack.realtime.policies import Asker
-from stack.realtime.rooms import Room
-from stack.realtime.subscriptions import accept_all
+from stack.realtime.subscriptions import Room, accept_all
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """The parts of a join payload, with defaults in place."""
+
+    token: str | None = None
+    is_private: bool = False
+    bindings: tuple[dict[str, Any], ...] = ()
+
+
+def parse_join(payload: Any) -> JoinRequest:
+    """Read a join payload."""
+    params = payload if isinstance(payload, dict) else {}
+    config = params.get("config")
+    config = config if isinstance(config, dict) else {}
+    private, bindings = config.get("private"), config.get("postgres_changes")
+    return JoinRequest(
+        token=_token(params),
+        is_private=private is True or (isinstance(private, str) and private.lower() == "true"),
+        bindings=tuple(item for item in bindings if isinstance(item, dict)) if isinstance(bindings, list) else (),
+    )
+
+
+def _token(params: dict[str, Any]) -> str | None:
+    for name in ("user_token", "access_token"):
+        value = params.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """A request to join: the client and the topic."""
+
+    name: str
+    payload: object
+    api_key: str
+    headers_json: str
+    is_user: bool
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The parts of a joined channel."""
+
+    request: JoinRequest
+    token: str
+    identity: ApiCaller
+
+
+async def join(hub: RealtimeHub, knock: Knock) -> Joined:
+    """Return the parts of the joined channel; raises the refusal to send."""
+    try:
+        return await _join(hub, knock)
+    except DatabaseAway as error:
+        raise JoinRefused("UnableToConnectToProject", NO_DATABASE) from error
+
+
+async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
+    if not knock.name:
+        raise JoinRefused("TopicNameRequired", "You must provide a topic name")
+    request = parse_join(knock.payload)
+    _check_limits(hub, knock)
+    token, identity = _identify(hub, knock, request)
+    # PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all.
+    if not await hub.database.may_become(identity.role):
+        raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
+    if not await hub.authorizer.has_session(identity):
+        raise JoinRefused("Unauthorized", SESSION_ENDED)
+    if not (hub.settings.allow_public or request.is_private):
+        raise JoinRefused("PrivateOnly", "This project only allows private channels")
+    if not hub.settings.allow_public and identity.is_anonymous:
+        raise JoinRefused("Unauthorized", "This project's channels are for those who have signed in")
+    if request.is_private and not await hub.authorizer.may_read(Asker(identity, knock.name, knock.headers_json)):
+        reason = f"You do not have permissions to read from this Channel topic: {knock.name}"
+        raise JoinRefused("Unauthorized", reason)
+    return Joined(request, token, identity)
+
+
+def _check_limits(hub: RealtimeHub, knock: Knock) -> None:
+    settings = hub.settings
+    if not knock.is_user and len(hub.users) >= settings.max_connections:
+        raise JoinRefused("ConnectionRateLimitReached", "Too many connected users")
+    if hub.joins.left("") < 1:
+        raise JoinRefused("ClientJoinRateLimitReached", "Too many joins per second", ends_socket=True)
+    hub.joins.spend("")
+    if knock.channels >= settings.max_channels_per_socket:
+        raise JoinRefused("ChannelRateLimitReached", "Too many channels")
+
+
+def _identify(hub: RealtimeHub, knock: Knock, request: JoinRequest) -> tuple[str, ApiCaller]:
+    """The join's own token, unless it is an API key: those speak through the connection's."""
+    token = request.token
+    if token is None or token.startswith("sb_"):
+        token = knock.api_key
+    try:
+        return token, hub.verifier.identify(token)
+    except TokenRefused as error:
+        raise JoinRefused(error.code, error.message) from error
+
 
 log = logging.getLogger("stack.realtime")
 
@@ -57,16 +159,6 @@ class Channel:
         self._expiry: asyncio.TimerHandle | None = None
         self._pending_token: str | None = None
         self._token_applied_at = float("-inf")
-
-    @property
-    def asker(self) -> Asker:
-        """The user whose rights on the topic are queried."""
-        return Asker(self.identity, self.room.name, self.line.headers_json)
-
-    @property
-    def bindings_with_ids(self) -> list[dict[str, Any]]:
-        """The client's own bindings word for word, each with its id: clients compare them."""
-        return [{**binding, "id": binding_id(binding)} for binding in self.request.bindings]
 
     def start(self) -> None:
         """Enter the room and begin what follows a successful join."""
@@ -121,10 +213,7 @@ class Channel:
         # Not all at once: after a restart every channel was joined in the same moment.
         check = self.hub.settings.token_check_seconds * random.uniform(0.5, 1)
         wait = min(self.identity.claims["exp"] - time.time(), check)
-        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self._confirm_soon)
-
-    def _confirm_soon(self) -> None:
-        self.line.run_later(self._confirm)
+        self._expiry = asyncio.get_running_loop().call_later(max(wait, 0.01), self.line.run_later, self._confirm)
 
     async def _confirm(self) -> None:
         """Check again: the token may have expired, or the membership ended."""
@@ -223,7 +312,7 @@ class Channel:
 
     async def _check_right(self) -> None:
         """End a private channel whose client may not read it any more."""
-        asker = self.asker
+        asker = Asker(self.identity, self.room.name, self.line.headers_json)
         if not self.room.is_private or await self.hub.authorizer.may_read(asker):
             return
         if asker.identity is self.identity:  # else a newer token came meanwhile, and asks for itself

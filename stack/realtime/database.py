@@ -2,14 +2,17 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from stack.realtime.errors import DatabaseAway
-from stack.realtime.queries import QUERIES
 from stack.realtime.stream import TEXT_OPTIONS
+from stack.sqlsplit import load_queries
+
+QUERIES = load_queries(files("stack.realtime").joinpath("sql", "queries.sql").read_text())
 
 
 class Database:

@@ -7,19 +7,38 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection
 
 from stack.realtime.catalog import ReplicationCatalog
 from stack.realtime.errors import StreamEnded
-from stack.realtime.fanout import ChangeFanout
-from stack.realtime.messages import StoredMessage
-from stack.realtime.pgoutput import Begin, Commit, Message, Relation, RowChange
+from stack.realtime.fanout import ChangeFanout, VisibilityGate
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.shape import Change, make_change
-from stack.realtime.stream import TEXT_OPTIONS, WalStream, open_stream
+from stack.realtime.stream import TEXT_OPTIONS, Begin, Message, Relation, RowChange, WalStream, open_stream
 from stack.realtime.subscriptions import PublishedTables, Subscriptions, published_tables
-from stack.realtime.visibility import VisibilityGate
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A row of `realtime.messages`, to be broadcast."""
+
+    id: str
+    topic: str
+    event: str
+    payload: str
+    is_private: bool
+
+    def as_broadcast(self) -> dict[str, Any]:
+        """The message that clients get; `meta` tells that it was stored."""
+        return {
+            "type": "broadcast",
+            "event": self.event,
+            "payload": orjson.Fragment(self.payload),
+            "meta": {"id": self.id},
+        }
+
 
 log = logging.getLogger("stack.realtime")
 MESSAGES = ("realtime", "messages")
@@ -170,8 +189,6 @@ class FeedSession:
                 changes = []
                 self._relations[message.oid] = message
                 self._catalog.forget(message.oid)
-            elif isinstance(message, Commit):
-                pass
         await self._deliver(changes)
 
     async def _deliver(self, changes: list[Change]) -> None:

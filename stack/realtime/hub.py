@@ -7,13 +7,10 @@ from stack.auth.limits import Limiter
 from stack.auth.tokens import ApiCaller
 from stack.realtime.database import Database
 from stack.realtime.errors import SESSION_ENDED
-from stack.realtime.feed import FeedListener, ReplicationFeed
-from stack.realtime.messages import StoredMessage
-from stack.realtime.policies import Authorizer
-from stack.realtime.rooms import Room, Rooms
+from stack.realtime.feed import FeedListener, ReplicationFeed, StoredMessage
+from stack.realtime.policies import Authorizer, TokenVerifier
 from stack.realtime.settings import RealtimeSettings
-from stack.realtime.subscriptions import Subscriptions
-from stack.realtime.tokens import TokenVerifier
+from stack.realtime.subscriptions import Room, Rooms, Subscriptions
 
 
 class Subscriber(Protocol):
@@ -51,7 +48,9 @@ class RealtimeHub:
         self.channels: set[Subscriber] = set()
         self.sockets: set[object] = set()
         self.users: set[object] = set()
-        listener = FeedListener(self._announce, self._resubscribe, self._suspend, self._resubscribe)
+        # Nothing comes through while the stream is down, and nothing is replayed afterwards.
+        suspend = self.subscriptions.clear
+        listener = FeedListener(self._announce, self._resubscribe, suspend, self._resubscribe)
         self.feed = ReplicationFeed(
             addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener
         )
@@ -67,10 +66,6 @@ class RealtimeHub:
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""
         self.rooms.broadcast(Room(message.topic, message.is_private), message.as_broadcast())
-
-    def _suspend(self) -> None:
-        """Nothing comes through while the stream is down, and nothing is replayed afterwards."""
-        self.subscriptions.clear()
 
     def _resubscribe(self) -> None:
         for channel in list(self.channels):

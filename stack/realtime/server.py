@@ -14,13 +14,13 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from stack.asgi import client_address
+from stack.realtime.database import QUERIES
 from stack.realtime.errors import DatabaseAway, TokenRefused
 from stack.realtime.frames import VERSION
 from stack.realtime.hub import Addresses, RealtimeHub
-from stack.realtime.queries import QUERIES
+from stack.realtime.policies import TokenVerifier
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.socket import Socket
-from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
 from stack.settings import Settings
 
@@ -59,11 +59,11 @@ class Realtime:
             await self.hub.database.close()
 
 
-def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSettings | None = None) -> Realtime:
+def create_realtime(settings: Settings, secrets: Secrets) -> Realtime:
     """Make the server from the stack's settings and secrets."""
     roles = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
     addresses = Addresses(*(settings.database_url(role, secrets.password(role)) for role in roles))
-    return make_server(addresses, TokenVerifier.of(secrets, settings.auth_issuer), realtime or RealtimeSettings())
+    return make_server(addresses, TokenVerifier.of(secrets, settings.auth_issuer), RealtimeSettings())
 
 
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:

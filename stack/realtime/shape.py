@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from stack.realtime.catalog import RoleView, Table
-from stack.realtime.pgoutput import Begin, Missing, Relation, Row, RowChange
-from stack.realtime.values import commit_timestamp
+from stack.realtime.catalog import RoleView, Table, commit_timestamp
+from stack.realtime.stream import Begin, Missing, Relation, Row, RowChange
 
 SMALL_VALUE_BYTES = 64
 TOO_LARGE = "Error 413: Payload Too Large"
@@ -85,15 +84,11 @@ def render(change: Change, view: RoleView, max_bytes: int) -> bytes:
     if change.type != "DELETE":
         fields["record"] = _fragment(change, names, is_oversize, is_new=True)
     if change.type != "INSERT":
-        fields["old_record"] = _fragment(change, _old_names(change, names), is_oversize, is_new=False)
+        # Row-level security cannot be checked for a deleted row, so only its key is sent.
+        is_key_alone = change.type == "DELETE" and table.has_rls
+        old = [name for name in names if not is_key_alone or table.columns[name].is_key]
+        fields["old_record"] = _fragment(change, old, is_oversize, is_new=False)
     return orjson.dumps(fields)
-
-
-def _old_names(change: Change, names: list[str]) -> list[str]:
-    """Row-level security cannot be checked for a deleted row, so only its key is sent."""
-    if change.type == "DELETE" and change.table.has_rls:
-        return [name for name in names if change.table.columns[name].is_key]
-    return names
 
 
 def _render_error(change: Change, error: str) -> bytes:

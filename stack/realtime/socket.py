@@ -9,11 +9,11 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from stack.realtime.channel import PREFIX, Channel
+from stack.realtime.channel import PREFIX, Channel, Joined, Knock, join
 from stack.realtime.errors import ChannelEnded, JoinRefused, MalformedFrame
 from stack.realtime.frames import Frame, decode, encode
 from stack.realtime.hub import RealtimeHub
-from stack.realtime.joining import Joined, Knock, join
+from stack.realtime.subscriptions import binding_id
 
 log = logging.getLogger("stack.realtime")
 
@@ -152,14 +152,11 @@ class Socket:
         if len(data) > self.hub.settings.max_frame_bytes:
             self.close(TOO_BIG, "Frame is too large")
             return None
-        if self._is_unused():
+        idle = asyncio.get_running_loop().time() - self._idle_since
+        if not self.channels and idle > self.hub.settings.no_channel_seconds:
             self.close(GOING_AWAY, "No channel was joined")
             return None
         return data
-
-    def _is_unused(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        return not self.channels and now - self._idle_since > self.hub.settings.no_channel_seconds
 
     async def _handle(self, frame: Frame) -> None:
         if frame.topic == "phoenix" and frame.event == "heartbeat":
@@ -200,7 +197,9 @@ class Socket:
         channel = Channel(self.hub, self, frame.topic, frame.join_ref or frame.ref, joined)
         self.channels[frame.topic] = channel
         self.hub.users.add(self)
-        self.reply(frame, "ok", {"postgres_changes": channel.bindings_with_ids})
+        # The client's own bindings word for word, each with its id: clients compare them.
+        bindings = [{**each, "id": binding_id(each)} for each in joined.request.bindings]
+        self.reply(frame, "ok", {"postgres_changes": bindings})
         await self._guarded(channel, channel.start)
 
     async def _refuse(self, frame: Frame, error: JoinRefused) -> None:

@@ -1,20 +1,70 @@
-"""The live postgres_changes subscriptions, and what must hold before one is accepted."""
+"""The members of each topic, their live postgres_changes subscriptions, and what must hold before one is accepted."""
 
 import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection, sql
 
 from stack.auth.tokens import ApiCaller
 from stack.realtime.catalog import Column, read_table, read_view
+from stack.realtime.database import QUERIES
 from stack.realtime.errors import BindingRefused
-from stack.realtime.joins import binding_id
-from stack.realtime.queries import QUERIES
-from stack.realtime.rooms import Member
+from stack.realtime.frames import encode
 from stack.realtime.shape import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A topic without `realtime:`, public or private."""
+
+    name: str
+    is_private: bool
+
+
+class Member(Protocol):
+    """A member of a room, and how messages reach it."""
+
+    @property
+    def room(self) -> Room:
+        """The room that it is in."""
+
+    @property
+    def topic(self) -> str:
+        """Its client's name for the room."""
+
+    def deliver(self, frame: str) -> None:
+        """Send a broadcast or a changed row."""
+
+
+class Rooms:
+    """Members by room, in the order they came."""
+
+    def __init__(self) -> None:
+        self._members: dict[Room, dict[Member, None]] = {}
+
+    def enter(self, member: Member) -> None:
+        """Add a member."""
+        self._members.setdefault(member.room, {})[member] = None
+
+    def leave(self, member: Member) -> None:
+        """Remove a member; an empty room is forgotten."""
+        members = self._members.get(member.room, {})
+        members.pop(member, None)
+        if not members:
+            self._members.pop(member.room, None)
+
+    def broadcast(self, room: Room, content: dict[str, Any]) -> None:
+        """Send to all members, encoded once."""
+        members = list(self._members.get(room, ()))  # a copy, as sending may make a member leave
+        frame = encode(members[0].topic, "broadcast", content) if members else ""
+        for member in members:
+            member.deliver(frame)
+
 
 ANY = "*"
 EVENTS = ("INSERT", "UPDATE", "DELETE")
@@ -40,6 +90,7 @@ class Binding:
 
 
 MAX_BINDINGS = 100
+MAX_ID = 2**27 - 1
 # Types whose values are equal exactly where their canonical texts are.
 EQUAL_AS_TEXT = frozenset(
     {"int2", "int4", "int8", "oid", "uuid", "bool", "text", "varchar", "date", "timestamp", "timestamptz"}
@@ -82,10 +133,6 @@ class Subscriptions:
         """Forget all: the stream broke, and every member subscribes again."""
         self._by_table.clear()
         self._by_channel.clear()
-
-    def channels(self) -> list[Member]:
-        """Channels that have at least one subscription."""
-        return list(self._by_channel)
 
     def interested(self, schema: str, table: str) -> list[Subscription]:
         """Subscriptions that mean a table, whatever the event; remembered until one comes or goes."""
@@ -156,6 +203,12 @@ async def _canonical(
     row = await (await connection.execute(query, [value])).fetchone()
     assert row is not None
     return str(row[0])
+
+
+def binding_id(binding: dict[str, Any]) -> int:
+    """A non-zero id that is the same whenever the same binding is joined again."""
+    digest = uuid.uuid5(uuid.NAMESPACE_OID, orjson.dumps(binding, option=orjson.OPT_SORT_KEYS).decode())
+    return digest.int % MAX_ID + 1
 
 
 def parse_binding(params: dict[str, Any]) -> Binding:

@@ -9,14 +9,10 @@ from starlette.types import Receive, Scope, Send
 
 from stack import asgi
 from stack.auth.access import Access, NoKey, WrongKey
-from stack.auth.tokens import ApiCaller, TokenError
-from stack.rest.catalog import SchemaCatalog
-from stack.rest.connection import DatabaseGone
+from stack.auth.tokens import TokenError
 from stack.rest.errors import RestError
-from stack.rest.pool import Pool, PoolTimeout
-from stack.rest.requests import Request, negotiate
-from stack.rest.resources import Response, answer_call, answer_table
-from stack.rest.session import Plan, run_plan
+from stack.rest.pool import DatabaseGone, Pool, PoolTimeout
+from stack.rest.resources import Plan, Request, Response, answer_call, answer_table, negotiate, run_plan
 from stack.rest.store import CatalogStore
 
 FIRST_CATALOG_SECONDS = 5.0
@@ -45,12 +41,17 @@ class RestApp:
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:
         headers = asgi.header_map(scope)
-        identity = self._identify(headers)
+        identity = self._access.identify(headers.get("apikey"), headers.get("authorization"))
         catalog = await self._store.wait(FIRST_CATALOG_SECONDS)
         if catalog is None:
             message = "Could not query the database for the schema cache. Retrying."
             raise RestError(503, "PGRST002", message)
-        request = await self._read(scope, receive, headers, identity, catalog)
+        method, path = scope["method"], scope["path"].removeprefix("/rest/v1").strip("/")
+        body = await asgi.read_body(receive, headers) if method == "POST" else b""
+        schema = negotiate(headers, method, catalog.schemas)
+        request = Request(
+            method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows
+        )
         if request.path.startswith("rpc/"):
             return await answer_call(self._pool, request)
         if not request.path:
@@ -59,18 +60,6 @@ class RestApp:
         if "/" in request.path:
             raise RestError(404, "PGRST125", "Invalid path specified in request URL")
         return await answer_table(self._pool, request)
-
-    def _identify(self, headers: dict[str, str]) -> ApiCaller:
-        return self._access.identify(headers.get("apikey"), headers.get("authorization"))
-
-    async def _read(
-        self, scope: Scope, receive: Receive, headers: dict[str, str], identity: ApiCaller, catalog: SchemaCatalog
-    ) -> Request:
-        method = scope["method"]
-        path = scope["path"].removeprefix("/rest/v1").strip("/")
-        body = await asgi.read_body(receive, headers) if method == "POST" else b""
-        schema = negotiate(headers, method, catalog.schemas)
-        return Request(method, path, scope["query_string"], headers, body, identity, catalog, schema, self._most_rows)
 
 
 def failure(error: Exception) -> Response:

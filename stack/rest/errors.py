@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from stack.rest.connection import DatabaseError
+from stack.rest.pool import DatabaseError
 
 EXACT = {
     "21000": 500,

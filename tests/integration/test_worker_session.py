@@ -14,7 +14,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually, wait_until
 from worker.api.server import Server
 from worker.api.transport import Transport
-from worker.clock import SystemClock
+from worker.clock import Clock
 from worker.doorbell import Doorbell
 from worker.enums import WorkerStatus
 from worker.errors import ExitCode, Fatal, Retryable
@@ -35,7 +35,7 @@ def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, hom
     settings = settings_for(bench, worker)
     identity = take_identity(worker[0], f"i-{uuid4().hex[:6]}", home)
     return RunnerSession(
-        transport, Credentials(settings, transport, KnownSecrets()), identity, {"hostname": "here"}, SystemClock()
+        transport, Credentials(settings, transport, KnownSecrets()), identity, {"hostname": "here"}, Clock()
     )
 
 
@@ -70,7 +70,7 @@ async def test_the_doorbell_wakes_for_work_and_for_directives(bench: Bench, tmp_
     async with Transport(bench.project.url) as transport:
         session = session_for(bench, worker, transport, tmp_path)
         await session.open()
-        doorbell = Doorbell(bench.project.url, lambda: session.grant, events.append, SystemClock())
+        doorbell = Doorbell(bench.project.url, lambda: session.grant, events.append, Clock())
         listening = asyncio.create_task(doorbell.run())
 
         async def has(event: str) -> bool:

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from stack.auth.totp import WINDOW, code_of, step_at
+from stack.auth.factors import WINDOW, code_of, step_at
 from tests.support.waiting import wait_until
 
 

@@ -15,7 +15,7 @@ import pytest
 from worker.children.child import Child, Command
 from worker.children.isolation import Isolation, find_isolation
 from worker.settings import Settings, load_settings
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 TOKEN = "ryw_the_runners_own_token"
 SANDBOXES = [IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES]

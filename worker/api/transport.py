@@ -28,7 +28,7 @@ class Transport:
             limits=httpx.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60),
         )
         self._key = ""
-        self._token = ""
+        self.token = ""
 
     async def __aenter__(self) -> Self:
         return self
@@ -38,28 +38,18 @@ class Transport:
     ) -> None:
         await self._http.aclose()
 
-    @property
-    def token(self) -> str:
-        """The session's current token."""
-        return self._token
-
-    @property
-    def publishable_key(self) -> str:
-        """The project's publishable key, as the session's reply gave it."""
-        return self._key
-
     def use(self, *, publishable_key: str, token: str) -> None:
         """Send these with every call from now on."""
-        self._key, self._token = publishable_key, token
+        self._key, self.token = publishable_key, token
 
     async def rpc(self, name: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None) -> Any:
         """Call a database function."""
-        headers = {"apikey": self._key, "authorization": f"Bearer {self._token}"}
+        headers = {"apikey": self._key, "authorization": f"Bearer {self.token}"}
         return await self._post(f"/rest/v1/rpc/{name}", arguments, headers, timeout_seconds)
 
     async def function(self, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Document:
         """Call an edge function; opening a session needs no key, renewing it needs the old token."""
-        headers = {"authorization": f"Bearer {self._token}", "apikey": self._key} if is_authorised else {}
+        headers = {"authorization": f"Bearer {self.token}", "apikey": self._key} if is_authorised else {}
         return read_answer(Document, await self._post(f"/functions/v1/{name}", body, headers, None))
 
     async def _post(

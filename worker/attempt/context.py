@@ -1,48 +1,18 @@
 """The context that every job of this process gets; each part is named by what a job needs of it."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from worker.api.server import Server
 from worker.children.isolation import Isolation
-from worker.enums import EngineName
-from worker.files.safe_path import slug
+from worker.files.safe_writer import slug
+from worker.finder import EngineFinder
 from worker.logs.redactor import KnownSecrets
 from worker.settings import Settings
-from worker.statebackend.sealing import Seal
+from worker.statebackend.journal import Seal
 from worker.task_protection import TaskProtection
 
 KEPT_FOLDER = "kept-states"
-
-
-@dataclass(frozen=True)
-class FoundEngine:
-    """One engine on this machine."""
-
-    name: EngineName
-    binary: Path
-    version: str
-
-
-class Engines(Protocol):
-    """The engines that exist, and the PATH that they and hooks get."""
-
-    @property
-    def found(self) -> Mapping[EngineName, FoundEngine]:
-        """The engines by name."""
-
-    @property
-    def versions(self) -> Mapping[EngineName, Sequence[FoundEngine]]:
-        """Every version of each engine, the preferred one first."""
-
-    @property
-    def path(self) -> str:
-        """The search path."""
-
-    async def refresh(self) -> None:
-        """Search again."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +21,7 @@ class JobContext:
 
     settings: Settings
     server: Server
-    finder: Engines
+    finder: EngineFinder
     environ: dict[str, str]
     seal: Seal
     secrets: KnownSecrets = field(default_factory=KnownSecrets)

@@ -167,11 +167,6 @@ class Lease:
         """When to interrupt the work, so that it has stopped before the lease can have run out."""
         return self.sent_at + self.seconds * (1 - _MARGIN)
 
-    @property
-    def ends_at(self) -> float:
-        """When the lease can have run out."""
-        return self.sent_at + self.seconds
-
     def renew(self, sent_at: float, seconds: float) -> None:
         """Take over an answer; answers may arrive out of order, so an older one changes nothing."""
         if sent_at > self.sent_at:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from worker.attempt.context import Engines
 from worker.children.isolation import REMEDY, Isolation, find_isolation
 from worker.enums import OPA
 from worker.errors import ExitCode, Fatal
+from worker.finder import EngineFinder
 from worker.runtime_log import get_logger
 from worker.settings import Settings
-from worker.settings.isolation import IsolationMode
+from worker.settings.dispatcher import IsolationMode
 
 _AS_A_USER = "Start it as a user of its own, as the image and the systemd unit do."
 _ALLOWED = "To let jobs be root nevertheless, set Engine.Isolation.Mode to `off`."
@@ -22,14 +22,14 @@ _NOT_ROOT = (
 )
 
 
-def _programs(finder: Engines) -> list[Path]:
+def _programs(finder: EngineFinder) -> list[Path]:
     """The programs that jobs run: the engines, and the one that checks their plans."""
     opa = shutil.which(OPA, path=finder.path)
     engines = [engine.binary for each in finder.versions.values() for engine in each]
     return [*engines, Path(opa)] if opa else engines
 
 
-async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
+async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: EngineFinder) -> Isolation:
     """Find the kind of isolation for jobs, log it once, and refuse to start where the settings require more."""
     found = await asyncio.to_thread(
         find_isolation,

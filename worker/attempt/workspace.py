@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import BoundValues, ClaimedJob, JobRef
-from worker.attempt.context import FoundEngine, JobContext
+from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
-from worker.attempt.sealed_values import Keys
+from worker.attempt.sealed_values import JobVariables, Keys
 from worker.attempt.spec import JobSpec
-from worker.attempt.variables import JobVariables
-from worker.children.child import Command
-from worker.children.memory import STARVED, memory_kills
+from worker.children.child import STARVED, Command, memory_kills
 from worker.enums import JobPhase
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
+from worker.finder import FoundEngine
 from worker.fitness import has_no_room, lacking, no_directory
 from worker.logs.job_log import JobLog
 from worker.statebackend.backend import StateBackend

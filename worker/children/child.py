@@ -113,6 +113,22 @@ class Child:
             leader.cancel()
 
 
+async def output_of(
+    argv: Sequence[str], seconds: float, *, given: bytes = b"", errors: int = subprocess.DEVNULL, **options: Any
+) -> tuple[int, bytes, bytes]:
+    """Run a program of the operator's own and return its exit code, output and errors; after so long it is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, **options
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, said = await process.communicate(given)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode or 0, output, said or b""
+
+
 async def stop_with_grace(child: Child, grace_seconds: float, sleep: Callable[[float], Awaitable[None]]) -> None:
     """Walk the ladder: one SIGINT, wait, then SIGKILL for the whole group."""
     child.interrupt()
@@ -221,3 +237,31 @@ def death_signal_prefix() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return prefix
+
+
+STARVED = "It ran out of memory: raise the memory limit of the place where it runs."
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def memory_kills(groups: Path = _GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
+    """Count the processes that the kernel has ended so since the group was made; none where nobody counts."""
+    for file in _counters(groups, own):
+        with suppress(OSError, ValueError):
+            for line in file.read_text(encoding="ascii").splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
+    return 0
+
+
+def _counters(groups: Path, own: Path) -> Iterator[Path]:
+    """The group's own file: below its name as the machine sees it, or at the top as a container does."""
+    with suppress(OSError):
+        for line in own.read_text(encoding="utf-8").splitlines():
+            _, kinds, name = line.split(":", 2)
+            if not kinds:
+                yield groups / name.lstrip("/") / "memory.events"
+            elif "memory" in kinds.split(","):
+                yield groups / "memory" / name.lstrip("/") / "memory.oom_control"
+    yield groups / "memory.events"
+    yield groups / "memory" / "memory.oom_control"

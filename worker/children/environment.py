@@ -6,7 +6,7 @@ from typing import Any
 
 from wire.forbidden_variables import PATTERN
 from worker.errors import JobFailed
-from worker.settings.passed_variables import is_passed
+from worker.settings.base import is_passed
 
 ALLOWED_NAMES = frozenset((
     "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -40,7 +40,7 @@ def host_variables(environ: Mapping[str, str], passed: Iterable[str] = ()) -> di
 
 def job_variables(requested: Mapping[str, object]) -> dict[str, str]:
     """Check the variables that a job brings along, naming all that are refused at once."""
-    refused = sorted(name for name in requested if not _is_allowed(name))
+    refused = sorted(name for name in requested if not _NAME.match(name) or _FORBIDDEN.search(name))
     if refused:
         raise JobFailed(
             f"The job sets variables that a job may not set: {', '.join(repr(name) for name in refused)}.",
@@ -72,10 +72,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner)
-
-
-def _is_allowed(name: str) -> bool:
-    return bool(_NAME.match(name)) and not _FORBIDDEN.search(name)
 
 
 def _text(value: object) -> str:

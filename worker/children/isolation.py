@@ -9,18 +9,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from worker.children.child import Command
 from worker.children.mounts import View
-from worker.children.orphans import COOKIE_VARIABLE
 from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.children.sandbox.seccomp import is_supported
-from worker.children.users import end_processes, give_folder, pick_user, user_of
+from worker.children.users import COOKIE_VARIABLE, end_processes, give_folder, pick_user, user_of
 from worker.settings import Settings
-from worker.settings.isolation import IsolationMode, IsolationWay
+from worker.settings.dispatcher import IsolationMode, IsolationWay
 from worker.settings.load import secret_places
 
 NONE, OFF, CONTAINER = "none", "off", "container"
@@ -158,48 +157,44 @@ class Isolation:
         return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}
 
 
-@dataclass
-class _Search:
-    """Tries each way with a child that does nothing."""
+def _search(view: View) -> Isolation:
+    """Try each way with a child that does nothing."""
+    problems = []
+    for way in view.settings.engine.isolation.ways:
+        found = Isolation(view, way, bubblewrap=shutil.which("bwrap") or "")
+        problem = _obstacle(found) or _try(found)
+        if not problem:
+            return found
+        problems.append(f"{way.value}: {problem}")
+    return Isolation(view, why="; ".join(problems))
 
-    settings: Settings
-    view: View
-    problems: list[str] = field(default_factory=list)
 
-    def run(self) -> Isolation:
-        for way in self.settings.engine.isolation.ways:
-            found = Isolation(self.view, way, bubblewrap=shutil.which("bwrap") or "")
-            problem = self._obstacle(found) or self._try(found)
-            if not problem:
-                return found
-            self.problems.append(f"{way.value}: {problem}")
-        return Isolation(self.view, why="; ".join(self.problems))
+def _obstacle(isolation: Isolation) -> str:
+    if not sys.platform.startswith("linux"):
+        return "needs Linux"
+    if isolation.way is IsolationWay.BUBBLEWRAP and not isolation.bubblewrap:
+        return "bwrap is not installed"
+    if isolation.way is IsolationWay.USER and os.geteuid() != 0:
+        return "needs root"
+    if isolation.way is IsolationWay.LANDLOCK and (has := version()) < LEAST_VERSION:
+        return f"needs Landlock {LEAST_VERSION}, as Linux 6.12 has it; here is {has or 'none'}"
+    if isolation.way is IsolationWay.LANDLOCK and not is_supported():
+        return "its filter of system calls needs x86-64 or arm64"
+    return ""
 
-    def _obstacle(self, isolation: Isolation) -> str:
-        if not sys.platform.startswith("linux"):
-            return "needs Linux"
-        if isolation.way is IsolationWay.BUBBLEWRAP and not isolation.bubblewrap:
-            return "bwrap is not installed"
-        if isolation.way is IsolationWay.USER and os.geteuid() != 0:
-            return "needs root"
-        if isolation.way is IsolationWay.LANDLOCK and (has := version()) < LEAST_VERSION:
-            return f"needs Landlock {LEAST_VERSION}, as Linux 6.12 has it; here is {has or 'none'}"
-        if isolation.way is IsolationWay.LANDLOCK and not is_supported():
-            return "its filter of system calls needs x86-64 or arm64"
-        return ""
 
-    def _try(self, isolation: Isolation) -> str:
-        """Run the shell in a folder like a job's, with every engine in reach."""
-        base = self.settings.working_directory.temp_directory
-        try:
-            base.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if isolation.way is IsolationWay.USER:
-                # Passed through by the jobs' users; each one's own folder in it is closed to the others.
-                base.chmod(0o711)
-            with tempfile.TemporaryDirectory(prefix="isolation-", dir=base) as folder:
-                return try_out(isolation, Path(folder))
-        except OSError as error:
-            return f"{error.filename or base}: {error.strerror}"
+def _try(isolation: Isolation) -> str:
+    """Run the shell in a folder like a job's, with every engine in reach."""
+    base = isolation.view.settings.working_directory.temp_directory
+    try:
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if isolation.way is IsolationWay.USER:
+            # Passed through by the jobs' users; each one's own folder in it is closed to the others.
+            base.chmod(0o711)
+        with tempfile.TemporaryDirectory(prefix="isolation-", dir=base) as folder:
+            return try_out(isolation, Path(folder))
+    except OSError as error:
+        return f"{error.filename or base}: {error.strerror}"
 
 
 def find_isolation(
@@ -209,7 +204,7 @@ def find_isolation(
     view = View(settings, environ, engines)
     if settings.engine.isolation.mode is IsolationMode.OFF or settings.dispatcher.is_remote:
         return Isolation(view)
-    return _Search(settings, view).run()
+    return _search(view)
 
 
 def try_out(isolation: Isolation, root: Path) -> str:

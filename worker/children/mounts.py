@@ -47,7 +47,7 @@ class View:
 
     def mounts(self, root: Path, env: Mapping[str, str], *, for_git: bool = False) -> list[Mount]:
         """List what is mounted for a child with this environment, parents before their contents."""
-        shown = [*self._shown(env), *self._git_rules(is_wanted=for_git)]
+        shown = list(self._shown(env, for_git=for_git))
         seen = [*map(Path, _SYSTEM), *(Path(target) for _, (_, _, target) in shown)]
         rules = [*shown, *self._masks(seen), *self._own(root)]
         return [*_system(), *(mount for _, mount in sorted(rules, key=_order))]
@@ -79,9 +79,10 @@ class View:
         is_secret = any(real.is_relative_to(hidden.resolve()) for hidden in self._hidden())
         return not is_secret and any(real.is_relative_to(each.resolve()) for each in named)
 
-    def _shown(self, env: Mapping[str, str]) -> Iterator[Rule]:
+    def _shown(self, env: Mapping[str, str], *, for_git: bool) -> Iterator[Rule]:
         isolation = self.settings.engine.isolation
-        for path in [*self._programs(), *self._named_by_variables(env), *isolation.read_only_paths]:
+        git = self._git_paths() if for_git else ()
+        for path in [*self._programs(), *self._named_by_variables(env), *isolation.read_only_paths, *git]:
             if _is_readable(path):
                 yield _SHOWN, ("ro", *_same(path))
         for path in [*isolation.writable_paths, *self.plugin_cache()]:
@@ -93,11 +94,6 @@ class View:
         for path in {each for hidden in self._hidden() for each in (hidden, hidden.resolve())}:
             if any(path.is_relative_to(folder) for folder in shown) and os.access(path, os.F_OK):
                 yield _HIDDEN, ("empty", "", str(path)) if path.is_dir() else ("ro", os.devnull, str(path))
-
-    def _git_rules(self, *, is_wanted: bool) -> Iterator[Rule]:
-        for path in self._git_paths() if is_wanted else ():
-            if _is_readable(path):
-                yield _SHOWN, ("ro", *_same(path))
 
     def _own(self, root: Path) -> Iterator[Rule]:
         """The job's folder under its own name, and parts of it as the places that every program writes to."""

@@ -3,36 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from worker.cloud import access, network, service
+from worker.attempt.workspace import Step, Workspace
+from worker.cloud import access, service
 from worker.cloud.session import NO_RIGHTS, Cloud, open_cloud, refused
-from worker.cloud.target import Target
+from worker.cloud.target_store import CLUSTER, POLL_SECONDS, ServerTargetStore, Target
+from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, RunnerUnfit
-
-
-class TargetStore(Protocol):
-    """The operations of the database that a lifecycle job needs; the job's attempt fences all of them."""
-
-    async def register_token(self) -> str:
-        """Make a token, store its hash for the target, and return it; called once for each deployment."""
-
-    async def record_cloud(self, facts: dict[str, Any]) -> None:
-        """Store ARNs and counts beside the runner."""
-
-    async def drain(self, reason: str) -> None:
-        """Ask the target to take no new jobs, and wait until it runs none."""
-
-    async def resume(self) -> None:
-        """Resume the target."""
-
-    async def note_awake(self) -> None:
-        """Write down that a runner that slept has a task again; the planner puts it back to sleep by its own rules."""
-
-    async def wait_online(self, version: str | None) -> bool:
-        """Wait for a heartbeat of that version, or of any; return whether it came in time."""
 
 
 @dataclass(slots=True)
@@ -40,7 +20,7 @@ class Progress:
     """The cloud, the store, and the facts that earlier steps found for later ones."""
 
     cloud: Cloud
-    store: TargetStore
+    store: ServerTargetStore
     found: dict[str, Any] = field(default_factory=dict)
 
 
@@ -56,7 +36,7 @@ class LifecycleStep:
     act: Act
 
 
-async def begin(target: Target, store: TargetStore, say: Callable[[str], None]) -> Progress:
+async def begin(target: Target, store: ServerTargetStore, say: Callable[[str], None]) -> Progress:
     """Open the cloud session in a thread and hand it to the steps; without the rights to, another runner may have them."""
     try:
         return Progress(await asyncio.to_thread(open_cloud, target, say), store)
@@ -74,8 +54,13 @@ async def call(what: str, act: Callable[..., Any], *arguments: Any) -> Any:
         raise refused(what, problem) from problem
 
 
-async def _log_group(progress: Progress) -> None:
-    await call("The log group could not be made", access.ensure_log_group, progress.cloud)
+def _calling(problem: str, act: Callable[[Cloud], Any], fact: str = "") -> Act:
+    """Make a step of one AWS call, whose answer later steps find under this name."""
+
+    async def run(progress: Progress) -> None:
+        progress.found[fact] = await call(problem, act, progress.cloud)
+
+    return run
 
 
 async def _secret(progress: Progress) -> None:
@@ -91,14 +76,6 @@ async def _roles(progress: Progress) -> None:
         "The execution role could not be made", access.ensure_execution_role, cloud, found["secret_arn"]
     )
     found["task_role_arn"] = await call("The task role could not be made", access.ensure_task_role, cloud)
-
-
-async def _network(progress: Progress) -> None:
-    progress.found["place"] = await call("The network could not be made", network.ensure_place, progress.cloud)
-
-
-async def _cluster(progress: Progress) -> None:
-    progress.found["cluster_arn"] = await call("The cluster could not be made", service.ensure_cluster, progress.cloud)
 
 
 async def _task(progress: Progress) -> None:
@@ -139,11 +116,19 @@ async def _first_heartbeat(progress: Progress) -> None:
 
 
 DEPLOY = (
-    LifecycleStep("log_group", "Log group", _log_group),
+    LifecycleStep(
+        "log_group", "Log group", _calling("The log group could not be made", access.ensure_log_group, "log_group")
+    ),
     LifecycleStep("secret", "Token secret", _secret),
     LifecycleStep("roles", "IAM roles", _roles),
-    LifecycleStep("network", "Network and security group", _network),
-    LifecycleStep("cluster", "Cluster", _cluster),
+    LifecycleStep(
+        "network",
+        "Network and security group",
+        _calling("The network could not be made", access.ensure_place, "place"),
+    ),
+    LifecycleStep(
+        "cluster", "Cluster", _calling("The cluster could not be made", service.ensure_cluster, "cluster_arn")
+    ),
     LifecycleStep("task", "Task definition", _task),
     LifecycleStep("service", "Service", _service),
     LifecycleStep("heartbeat", "First heartbeat", _first_heartbeat),
@@ -206,24 +191,98 @@ UPDATE = (
 )
 
 
-def _remover(what: str, act: Callable[[Cloud], None]) -> Act:
-    async def run(progress: Progress) -> None:
-        await call(f"{what} could not be removed", act, progress.cloud)
-
-    return run
-
-
-async def _drain_for_good(progress: Progress) -> None:
-    await progress.store.drain("Being removed")
-
-
 REMOVE = (
-    LifecycleStep("drain", "Drain", _drain_for_good),
-    LifecycleStep("service", "Service", _remover("The service", service.remove_service)),
-    LifecycleStep("task", "Task definitions", _remover("The task definitions", service.remove_tasks)),
-    LifecycleStep("cluster", "Cluster", _remover("The cluster", service.remove_cluster)),
-    LifecycleStep("network", "Network and security group", _remover("The network", network.remove_place)),
-    LifecycleStep("roles", "IAM roles", _remover("The roles", access.remove_roles)),
-    LifecycleStep("secret", "Token secret", _remover("The secret", access.remove_secret)),
-    LifecycleStep("log_group", "Log group", _remover("The log group", access.remove_log_group)),
+    LifecycleStep("drain", "Drain", lambda progress: progress.store.drain("Being removed")),
+    LifecycleStep("service", "Service", _calling("The service could not be removed", service.remove_service)),
+    LifecycleStep(
+        "task", "Task definitions", _calling("The task definitions could not be removed", service.remove_tasks)
+    ),
+    LifecycleStep("cluster", "Cluster", _calling("The cluster could not be removed", service.remove_cluster)),
+    LifecycleStep(
+        "network", "Network and security group", _calling("The network could not be removed", access.remove_place)
+    ),
+    LifecycleStep("roles", "IAM roles", _calling("The roles could not be removed", access.remove_roles)),
+    LifecycleStep("secret", "Token secret", _calling("The secret could not be removed", access.remove_secret)),
+    LifecycleStep("log_group", "Log group", _calling("The log group could not be removed", access.remove_log_group)),
 )
+
+
+def targets(payload: dict[str, Any], url: str) -> list[Target]:
+    """Read what to try: the identity in each of its regions, with no runner yet."""
+    spec = payload.get("lifecycle") or {}
+    if "regions" not in spec:
+        raise JobFailed("The job's payload has no regions.", code="cloud_payload")
+    whole = {**spec, "worker": spec.get("identity"), "version": ""}
+    return [Target.from_payload({"lifecycle": {**whole, "region": each}}, url) for each in spec["regions"]]
+
+
+def check_ecs(cloud: Cloud) -> None:
+    """Make the calls that read: the cluster, and the network that was named."""
+    cloud.client("ecs").describe_clusters(clusters=[CLUSTER])
+    cloud.say(f"{cloud.target.region}: ECS answers")
+
+
+def check_network(cloud: Cloud) -> None:
+    """Check that the subnets and security groups exist; where none are named, that networks can be read."""
+    ec2, network = cloud.client("ec2"), cloud.target.network
+    if network.is_own:
+        ec2.describe_vpcs(MaxResults=5)
+        cloud.say(f"{cloud.target.region}: networks can be read; a small one is made for each runner")
+        return
+    ec2.describe_subnets(SubnetIds=list(network.subnets))
+    if network.security_groups:
+        ec2.describe_security_groups(GroupIds=list(network.security_groups))
+    cloud.say(f"{cloud.target.region}: {len(network.subnets)} subnet(s) found")
+
+
+def verify_recipe() -> list[Step]:
+    """List the steps of a test; the first that fails shows what is missing."""
+    clouds: list[Cloud] = []
+
+    async def assume(space: Workspace) -> None:
+        wanted = targets(space.job.payload, space.context.settings.server.url)
+        clouds.extend([await asyncio.to_thread(open_cloud, target, space.say) for target in wanted])
+
+    async def services(_: Workspace) -> None:
+        for cloud in clouds:
+            await call(f"ECS cannot be read in {cloud.target.region}", check_ecs, cloud)
+
+    async def network(_: Workspace) -> None:
+        for cloud in clouds:
+            await call(f"The network cannot be used in {cloud.target.region}", check_network, cloud)
+
+    return [
+        Step("identity", "Assume the role", JobPhase.PREPARE, assume),
+        Step("services", "Container service", JobPhase.INIT, services),
+        Step("network", "Network", JobPhase.INIT, network),
+    ]
+
+
+_PARTS = {JobType.DEPLOY_WORKER: DEPLOY, JobType.UPDATE_WORKER: UPDATE, JobType.REMOVE_WORKER: REMOVE}
+
+
+def lifecycle_recipe(kind: JobType) -> list[Step]:
+    """List the steps of a lifecycle job; each can be done again, so none of them is a changing phase."""
+    if kind is JobType.VERIFY_IDENTITY:
+        return verify_recipe()
+    session: list[Progress] = []
+
+    async def open_session(space: Workspace) -> None:
+        scaling = space.context.settings.scaling
+        target = Target.from_payload(space.job.payload, space.context.settings.server.url, scaling.image_repository)
+        store = ServerTargetStore(
+            space.context.server,
+            space.ref,
+            space.log.redactor.add,
+            scaling.start_patience_seconds,
+            poll_seconds=min(POLL_SECONDS, scaling.poll_seconds),
+        )
+        session.append(await begin(target, store, space.say))
+
+    opening = Step("identity", "Cloud identity", JobPhase.PREPARE, open_session)
+    return [opening, *(_step(part, session) for part in _PARTS[kind])]
+
+
+def _step(part: LifecycleStep, session: list[Progress]) -> Step:
+    act: Callable[[Workspace], Awaitable[None]] = lambda _: part.act(session[0])  # noqa: E731 - closes over the part
+    return Step(part.name, part.title, JobPhase.INIT, act)

@@ -6,9 +6,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from worker.cloud.network import Place
+from worker.cloud.access import Place
 from worker.cloud.session import Cloud, open_cloud, refused, tag_list
-from worker.cloud.target import CLUSTER, MANAGED_BY, Target
+from worker.cloud.target_store import CLUSTER, MANAGED_BY, Target
 from worker.errors import JobFailed
 
 CONTAINER = "runner"
@@ -100,12 +100,7 @@ def latest_task(cloud: Cloud) -> dict[str, Any] | None:
     if not arns:
         return None
     newest = max(arns, key=lambda arn: int(arn.rsplit(":", 1)[1]))
-    return describe_task(cloud, newest)
-
-
-def describe_task(cloud: Cloud, arn: str) -> dict[str, Any]:
-    """Read one revision."""
-    return dict(cloud.client("ecs").describe_task_definition(taskDefinition=arn)["taskDefinition"])
+    return dict(ecs.describe_task_definition(taskDefinition=newest)["taskDefinition"])
 
 
 def find_service(cloud: Cloud) -> dict[str, Any] | None:

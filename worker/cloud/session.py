@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
 from botocore.session import get_session
 
-from worker.cloud.target import Target
+from worker.cloud.target_store import Target
 from worker.errors import JobFailed
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
@@ -64,7 +64,11 @@ def open_cloud(target: Target, say: Say) -> Cloud:
         account = session.client("sts", config=CONFIG).get_caller_identity()["Account"]
     except (BotoCoreError, ClientError, OSError, RuntimeError) as problem:
         # The library lets through what an unreadable token file or credentials that stay expired raise.
-        raise unusable(target, problem) from problem
+        raise JobFailed(
+            f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
+            code=NO_RIGHTS,
+            hint="Name in the role's trust policy the account of the runner that deploys, and the external id; then test again.",
+        ) from problem
     if account != target.account_id:
         raise JobFailed(
             f"These rights belong to AWS account {account}, but the identity says {target.account_id}.",
@@ -89,15 +93,6 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
         aws_secret_access_key=rights["SecretAccessKey"],
         aws_session_token=rights["SessionToken"],
         region_name=target.region,
-    )
-
-
-def unusable(target: Target, problem: Exception) -> JobFailed:
-    """Report that the role cannot be assumed; the database keeps this beside the identity."""
-    return JobFailed(
-        f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
-        code=NO_RIGHTS,
-        hint="Name in the role's trust policy the account of the runner that deploys, and the external id; then test again.",
     )
 
 

@@ -1,18 +1,121 @@
-"""The database's side of a lifecycle job: every call is fenced by the job's attempt."""
+"""The target of a lifecycle job, and the database's side of the job: every call is fenced by its attempt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from wire.tokens import make_token
 from worker.api.replies import JobRef
 from worker.api.server import Server
 from worker.errors import JobFailed
 
+CLUSTER = "runyard"
+MANAGED_BY = "runyard"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network of the tasks: subnets that exist, or a small VPC made for this runner."""
+
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, identity: dict[str, Any]) -> Self:
+        """Read the network of a cloud identity."""
+        network = identity.get("network") or {}
+        return cls(tuple(network.get("subnets") or ()), tuple(network.get("security_groups") or ()))
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether the VPC is created, and later removed, with the runner."""
+        return not self.subnets
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The frozen facts of the job's payload; every name is derived, so a second try finds the first one's work."""
+
+    worker_id: str
+    worker_name: str
+    region: str
+    account_id: str
+    role_arn: str
+    external_id: str
+    url: str
+    image: str
+    version: str
+    cpu: str = "512"
+    memory: str = "1024"
+    task_role_arn: str = ""
+    proven_task_arn: str = ""
+    desired: int = 1
+    network: Network = field(default_factory=Network)
+
+    @property
+    def name(self) -> str:
+        """Name the service, the task family, the roles and the security group."""
+        return f"runyard-{self.worker_id.replace('-', '')[:12]}"
+
+    @property
+    def log_group(self) -> str:
+        """Name the log group of the runner's tasks."""
+        return f"/runyard/{self.worker_id}"
+
+    @property
+    def secret_name(self) -> str:
+        """Name the secret that holds the runner's token."""
+        return f"runyard/{self.worker_id}/token"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Mark everything that is made, so that removal takes this and nothing else."""
+        return {
+            "runyard:managed-by": MANAGED_BY,
+            "runyard:worker-id": self.worker_id,
+            "runyard:worker-name": self.worker_name,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict[str, Any], url: str, repository: str = "") -> Self:
+        """Read the job's lifecycle payload; a missing field names itself. Its own image goes before the repository."""
+        spec = payload.get("lifecycle") or {}
+        identity, worker = spec.get("identity") or {}, spec.get("worker") or {}
+        try:
+            return cls(
+                worker_id=str(worker["id"]),
+                worker_name=str(worker["name"]),
+                region=str(spec["region"]),
+                account_id=str(identity["account_id"]),
+                role_arn=str(identity.get("role_arn") or ""),
+                external_id=str(identity.get("external_id") or ""),
+                url=url,
+                image=_image(str(spec.get("image") or repository), str(spec["version"])),
+                version=str(spec["version"]),
+                cpu=str(spec.get("cpu") or "512"),
+                memory=str(spec.get("memory") or "1024"),
+                task_role_arn=str(spec.get("task_role_arn") or ""),
+                proven_task_arn=str((spec.get("cloud") or {}).get("task_definition_arn") or ""),
+                desired=int(spec.get("desired_count") or 1),
+                network=Network.of(identity),
+            )
+        except KeyError as missing:
+            raise JobFailed(
+                f"The job's payload has no {missing.args[0]}.",
+                code="cloud_payload",
+                hint="Queue the job again from the runner's page; that freezes the present identity and region.",
+            ) from missing
+
+
+def _image(name: str, version: str) -> str:
+    """Name the image of this version; one that names its own tag or digest stays as it is."""
+    is_exact = "@" in name or ":" in name.rsplit("/", 1)[-1]
+    return name if is_exact or not name else f"{name}:{version}"
+
+
 POLL_SECONDS = 2.0
 DRAIN_PATIENCE_SECONDS = 3600.0
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class ServerTargetStore:
@@ -20,13 +123,12 @@ class ServerTargetStore:
 
     def __init__(
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
-        poll_seconds: float = POLL_SECONDS, sleep: Sleep = asyncio.sleep,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:  # fmt: skip
         """`remember` receives each secret before anything else, so that no log line can carry it."""
         self._server = server
         self._which = {"p_job": ref.job, "p_attempt": ref.attempt}
         self._remember = remember
-        self._sleep = sleep
         self._online_patience_seconds = online_patience_seconds
         self._poll_seconds = poll_seconds
 
@@ -53,7 +155,7 @@ class ServerTargetStore:
                     code="cloud_busy",
                     hint="Let those jobs finish or cancel them, then retry this one.",
                 )
-            await self._sleep(self._poll_seconds)
+            await asyncio.sleep(self._poll_seconds)
             waited += self._poll_seconds
             status = await self._status()
 
@@ -74,7 +176,7 @@ class ServerTargetStore:
             status = await self._status()
             if status["versions"] == [version] or (version is None and status["versions"]):
                 return True
-            await self._sleep(self._poll_seconds)
+            await asyncio.sleep(self._poll_seconds)
             waited += self._poll_seconds
         return False
 

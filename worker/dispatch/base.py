@@ -6,8 +6,8 @@ from typing import Protocol
 
 from worker.api.replies import JobRef
 from worker.settings import Settings
-from worker.settings.isolation import IsolationMode
-from worker.settings.passed_variables import is_own, is_passed
+from worker.settings.base import is_own, is_passed
+from worker.settings.dispatcher import IsolationMode
 
 # The executor no longer exists and its exit code is unknown.
 LOST = -1

@@ -10,7 +10,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiohttp import ClientError
 
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.dispatch.base import COMMAND, ENGINES_LABEL, LOST, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
@@ -105,7 +105,7 @@ class DockerDispatcher:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.data = settings.dispatcher.data
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._client: Docker | None = None
         self._left: list[DockerExecution] = []
 
@@ -180,12 +180,6 @@ class DockerDispatcher:
         """Pull the image unless it is local; whatever a registry says to that is about the image."""
         if self.data.local_image:
             return
-        try:
-            await self._pull()
-        except DockerError as error:
-            raise self.unfit(error, is_pull=True) from error
-
-    async def _pull(self) -> None:
         auth: dict[str, Any] | None = None
         image = str(self.data.image)
         if self.data.registry_username and self.data.registry_password:
@@ -195,8 +189,11 @@ class DockerDispatcher:
             }
             # The library wants to know whose password it is; a bare name is Docker Hub's.
             image = image if "/" in image else f"{DOCKER_HUB}/{image}"
-        async with asyncio.timeout(PULL_SECONDS):
-            await self.client.images.pull(image, auth=auth)
+        try:
+            async with asyncio.timeout(PULL_SECONDS):
+                await self.client.images.pull(image, auth=auth)
+        except DockerError as error:
+            raise self.unfit(error, is_pull=True) from error
 
     async def _create(self, order: Order) -> DockerContainer:
         """Create the container, or take the one that an interrupted start left."""

@@ -9,7 +9,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
 from worker.dispatch.base import COMMAND, LOST, Dispatcher, Execution, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
@@ -103,7 +103,7 @@ class EcsDispatcher(Dispatcher):
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.data = settings.dispatcher.data
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._client: Any = None
 
     @property

@@ -12,10 +12,9 @@ from kubernetes_asyncio import config as kube
 from kubernetes_asyncio.client import ApiClient, BatchV1Api, Configuration, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from worker.clock import Clock, SystemClock
+from worker.clock import Clock
+from worker.dispatch import manifests
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order
-from worker.dispatch.manifests import job_manifest, secret_manifest
-from worker.dispatch.pods import cannot_start, check_startable, end_of, is_begun, obstacle
 from worker.errors import ExitCode, RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
@@ -89,14 +88,16 @@ class KubernetesExecution(Execution):
 
     def _read(self, pod: Any) -> int | None:
         """Judge the one pod: ended, on its way, or never to start."""
-        if (ended := end_of(pod)) is not None:
-            self.why = ended.why
-            return LOST if ended.exit_code is None else ended.exit_code
+        if (ended := manifests.end_of(pod)) is not None:
+            self.why, code = ended
+            return code
         if pod.metadata.deletion_timestamp is not None:
             return self._read_leaving(pod)
-        check_startable(pod)
-        if not is_begun(pod) and self.clock.monotonic() - self._started_at > self.start_seconds:
-            raise cannot_start(f"its pod did not start within {self.start_seconds:g} s, {obstacle(pod)}")
+        manifests.check_startable(pod)
+        if not manifests.is_begun(pod) and self.clock.monotonic() - self._started_at > self.start_seconds:
+            raise manifests.cannot_start(
+                f"its pod did not start within {self.start_seconds:g} s, {manifests.obstacle(pod)}"
+            )
         return None
 
     def _read_leaving(self, pod: Any) -> int | None:
@@ -117,7 +118,7 @@ class KubernetesExecution(Execution):
             found = await self.core.list_namespaced_event(self.namespace, field_selector=selector)
             words = next((event.message for event in found.items), "")
         if words or self.clock.monotonic() - self._started_at > self.start_seconds:
-            raise cannot_start(words or "the cluster made no pod for the job")
+            raise manifests.cannot_start(words or "the cluster made no pod for the job")
 
     def _note_refusal(self, error: ApiException) -> None:
         """Log once that the cluster refuses to show the job; the executor still works, so wait for it."""
@@ -161,7 +162,7 @@ class KubernetesDispatcher(Dispatcher):
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.data = settings.dispatcher.data
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self._api: ApiClient | None = None
 
     async def start(self, order: Order) -> KubernetesExecution:
@@ -169,7 +170,7 @@ class KubernetesDispatcher(Dispatcher):
         try:
             api = await self.connection()
             await self._check_rights(api, order.name)
-            await create(CoreV1Api(api).create_namespaced_secret, self.data.namespace, secret_manifest(order))
+            await create(CoreV1Api(api).create_namespaced_secret, self.data.namespace, manifests.secret_manifest(order))
             await self._create_job(api, order)
             await self._give_secret_to_job(api, order)
         except (*AWAY, kube.ConfigException) as error:
@@ -220,7 +221,9 @@ class KubernetesDispatcher(Dispatcher):
     async def _create_job(self, api: ApiClient, order: Order) -> None:
         """Create the job; a secret without one would be nobody's."""
         try:
-            await create(BatchV1Api(api).create_namespaced_job, self.data.namespace, job_manifest(order, self.settings))
+            await create(
+                BatchV1Api(api).create_namespaced_job, self.data.namespace, manifests.job_manifest(order, self.settings)
+            )
         except AWAY:
             with suppress(*AWAY):
                 await CoreV1Api(api).delete_namespaced_secret(order.name, self.data.namespace)

@@ -11,7 +11,7 @@ from pathlib import Path
 from worker.doctor.check import Check, fail, ok, warn
 from worker.doctor.dispatchers import engine_check
 from worker.doctor.isolation import isolation
-from worker.engines.cache import HOW_TO_GET_ONE, cached_folders
+from worker.finder import HOW_TO_GET_ONE, cached_folders
 from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
 from worker.settings import Settings

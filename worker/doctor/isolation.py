@@ -24,7 +24,7 @@ from worker.doctor import probe
 from worker.doctor.check import Check, fail, ok, warn
 from worker.doctor.probe import KEY_CALLS, SESSION_KEYRING, started_at
 from worker.settings import Settings
-from worker.settings.isolation import IsolationMode, IsolationWay
+from worker.settings.dispatcher import IsolationMode, IsolationWay
 from worker.settings.load import secret_places
 
 _END_SECONDS, _POLL_SECONDS = 5.0, 0.05

@@ -3,7 +3,6 @@
 import asyncio
 import email.utils
 import time
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx
@@ -22,22 +21,15 @@ ASK = "See the runner's page, and the log of the worker-session function."
 DEPLOY = "Deploy the worker-session function: `supabase functions deploy`."
 
 
-@dataclass
-class Seen:
-    """Facts that one check found for the next."""
-
-    publishable_key: str | None = None
-
-
 async def network_checks(settings: Settings) -> list[Check]:
     """Look at the project from here, one thing after the other."""
-    seen = Seen()
     async with httpx.AsyncClient(base_url=settings.server.url, timeout=TIMEOUT_SECONDS) as http:
         reached = await reach(http, settings)
         if any(check.verdict == "failed" for check in reached):
             names = ("Credential", "Publishable key", "Realtime")
             return [*reached, *(skip(name, "the URL was not reached") for name in names)]
-        return [*reached, await credential(settings, seen), await key(http, seen), await realtime(settings, seen)]
+        proof, publishable = await credential(settings)
+        return [*reached, proof, await key(http, publishable), await realtime(settings, publishable)]
 
 
 async def reach(http: httpx.AsyncClient, settings: Settings) -> list[Check]:
@@ -84,8 +76,8 @@ def clock(date: str | None, now: float) -> Check:
     return warn("Clock", seen, remedy) if abs(skew) > SKEW_WARNING_SECONDS else ok("Clock", seen)
 
 
-async def credential(settings: Settings, seen: Seen) -> Check:
-    """Check the credential; no session is opened, so that a running runner is not disturbed."""
+async def credential(settings: Settings) -> tuple[Check, str | None]:
+    """Check the credential, which brings the publishable key; no session is opened, so that a running runner is not disturbed."""
     try:
         async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
             proof = await Credentials(settings, transport, KnownSecrets()).proof()
@@ -93,38 +85,37 @@ async def credential(settings: Settings, seen: Seen) -> Check:
             reply = await transport.function("worker-session", body)
     except TokenExpired as error:
         # There is no token yet: a gateway that requires one refuses before the function can decide.
-        return fail("Credential", error.message, DEPLOY)
+        return fail("Credential", error.message, DEPLOY), None
     except Retryable as error:
-        return warn("Credential", error.message, error.hint or "Wait a minute and try again.")
+        return warn("Credential", error.message, error.hint or "Wait a minute and try again."), None
     except WorkerError as error:
         # The project knows best what is wrong; without its own word the function is not there.
-        return fail("Credential", error.message, error.hint or (ASK if error.is_ours else DEPLOY))
-    seen.publishable_key = reply.get("publishable_key")
-    return ok("Credential", f"accepted for runner {settings.runner.id}")
+        return fail("Credential", error.message, error.hint or (ASK if error.is_ours else DEPLOY)), None
+    return ok("Credential", f"accepted for runner {settings.runner.id}"), reply.get("publishable_key")
 
 
-async def key(http: httpx.AsyncClient, seen: Seen) -> Check:
+async def key(http: httpx.AsyncClient, publishable: str | None) -> Check:
     """Try the publishable key that a session would bring."""
-    if seen.publishable_key is None:
+    if publishable is None:
         return skip("Publishable key", "it comes with an accepted credential")
     try:
-        answer = await http.get("/auth/v1/settings", headers={"apikey": seen.publishable_key})
+        answer = await http.get("/auth/v1/settings", headers={"apikey": publishable})
     except httpx.HTTPError as error:
         return fail("Publishable key", explain(error), "Look at the project's own health.")
     if answer.is_success:
-        return ok("Publishable key", f"{seen.publishable_key[:16]}… is accepted")
+        return ok("Publishable key", f"{publishable[:16]}… is accepted")
     remedy = "Set SUPABASE_PUBLISHABLE_KEY for the functions to a key that the project knows."
     return fail("Publishable key", f"the API answers {answer.status_code}", remedy)
 
 
-async def realtime(settings: Settings, seen: Seen) -> Check:
+async def realtime(settings: Settings, publishable: str | None) -> Check:
     """Open the doorbell's websocket; without it the runner polls."""
     if not settings.server.realtime:
         return skip("Realtime", "switched off in the settings: the runner polls")
-    if seen.publishable_key is None:
+    if publishable is None:
         return skip("Realtime", "needs the publishable key")
     url = settings.server.url.replace("http", "ws", 1) + "/realtime/v1"
-    client = AsyncRealtimeClient(url, seen.publishable_key, auto_reconnect=False, max_retries=1)
+    client = AsyncRealtimeClient(url, publishable, auto_reconnect=False, max_retries=1)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await client.connect()

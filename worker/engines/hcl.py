@@ -8,20 +8,18 @@ from typing import Any
 from packaging.version import Version
 
 from wire.hcl_blocks import remote_states
-from worker.attempt.context import FoundEngine
 from worker.attempt.spec import StateChange
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines import plan_summary
 from worker.engines.apply_events import ApplyEvents, follow_file, hcl_event, printed_event
-from worker.engines.drift import settle_drift
-from worker.engines.module_backend import check_backend, settle_backend
-from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
-from worker.engines.plugin_cache import provider_cache
+from worker.engines.module_backend import check_backend, provider_cache, settle_backend
+from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of, settle_drift
 from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import EngineName, StateAction
 from worker.errors import JobFailed, WorkerError
+from worker.finder import FoundEngine
 
 _WAIT = "-lock-timeout=30s"
 
@@ -152,8 +150,23 @@ class HclDriver:
                 )
 
     async def change_state(self, space: Workspace) -> None:
-        """Move, remove or import resources of the state."""
-        await change_state(space, self._binary, self._command("import"))
+        """Move, remove or import resources of the state; one module's state is written through the runner's backend."""
+        change = space.spec.options.state_change
+        if change is None:
+            raise JobFailed("The job names no change of the state.", code="bad_payload", hint="Update the runner.")
+        match change.action:
+            case StateAction.MOVE if change.module:
+                await _move_between(space, self._binary, change)
+            case StateAction.MOVE:
+                await space.run([self._binary, "state", "mv", _WAIT, change.addresses[0], change.to], is_changing=True)
+            case StateAction.REMOVE:
+                await space.run([self._binary, "state", "rm", _WAIT, *change.addresses], is_changing=True)
+            case StateAction.IMPORT:
+                command = [*self._command("import"), "-input=false", _WAIT, change.addresses[0], change.id]
+                await space.run(
+                    command, what=f"{space.spec.module.engine} import {change.addresses[0]}", is_changing=True
+                )
+        space.result["state_change"] = change.model_dump(mode="json", exclude_defaults=True)
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""
@@ -191,24 +204,6 @@ class HclDriver:
         space.plan_summary = {**summary, SHA256: space.result[SHA256]}
         space.on_summary()
         return plan
-
-
-async def change_state(space: Workspace, binary: str, importing: list[str]) -> None:
-    """Carry out the change that the job names; one module's state is written through the runner's backend."""
-    change = space.spec.options.state_change
-    if change is None:
-        raise JobFailed("The job names no change of the state.", code="bad_payload", hint="Update the runner.")
-    match change.action:
-        case StateAction.MOVE if change.module:
-            await _move_between(space, binary, change)
-        case StateAction.MOVE:
-            await space.run([binary, "state", "mv", _WAIT, change.addresses[0], change.to], is_changing=True)
-        case StateAction.REMOVE:
-            await space.run([binary, "state", "rm", _WAIT, *change.addresses], is_changing=True)
-        case StateAction.IMPORT:
-            command = [*importing, "-input=false", _WAIT, change.addresses[0], change.id]
-            await space.run(command, what=f"{space.spec.module.engine} import {change.addresses[0]}", is_changing=True)
-    space.result["state_change"] = change.model_dump(mode="json", exclude_defaults=True)
 
 
 async def _move_between(space: Workspace, binary: str, change: StateChange) -> None:

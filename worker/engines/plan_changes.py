@@ -1,10 +1,16 @@
-"""A plan's changes, attribute by attribute: the text that people read before they confirm it, without a secret in it."""
+"""A plan's changes, attribute by attribute, without a secret in them: what people read to confirm it, and drift that rules ignore."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from worker.attempt.spec import DriftRule
+from worker.attempt.workspace import Workspace
 from worker.engines.plan_summary import MOST_RESOURCES, action_of
+from worker.enums import JobType
 from worker.logs.texts import Mask, masked_lines
 
 CHANGES_ARTIFACT = "changes.json"
@@ -89,21 +95,15 @@ def flatten(value: Any, marks: Marks = NO_MARKS, path: str = "") -> Iterator[tup
     elif marks.hidden is True:
         yield path, Leaf(None, is_sensitive=True, secret=json.dumps(value, sort_keys=True))
     elif isinstance(value, dict) or marks.names():
-        yield from _flatten_map(value if isinstance(value, dict) else {}, marks, path)
+        held = value if isinstance(value, dict) else {}
+        for name in sorted({*held, *marks.names()}):
+            yield from flatten(held.get(name), marks.of(name), f"{path}.{name}" if path else name)
     elif isinstance(value, list) or marks.length():
-        yield from _flatten_list(value if isinstance(value, list) else [], marks, path)
+        items = value if isinstance(value, list) else []
+        for at in range(max(len(items), marks.length())):
+            yield from flatten(items[at] if at < len(items) else None, marks.of(at), f"{path}[{at}]")
     elif value is not None:
         yield path, Leaf(_as_text(value))
-
-
-def _flatten_map(held: Mapping[str, Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
-    for name in sorted({*held, *marks.names()}):
-        yield from flatten(held.get(name), marks.of(name), f"{path}.{name}" if path else name)
-
-
-def _flatten_list(items: list[Any], marks: Marks, path: str) -> Iterator[tuple[str, Leaf]]:
-    for at in range(max(len(items), marks.length())):
-        yield from flatten(items[at] if at < len(items) else None, marks.of(at), f"{path}[{at}]")
 
 
 def _inner(mark: Any, key: str | int) -> Any:
@@ -130,10 +130,11 @@ def _resource(row: Mapping[str, Any]) -> dict[str, Any]:
     change = row.get("change") or {}
     before = flatten(change.get("before"), Marks(change.get("before_sensitive")))
     after = flatten(change.get("after"), Marks(change.get("after_sensitive"), change.get("after_unknown")))
+    forced = frozenset(_path(parts) for parts in change.get("replace_paths") or [] if isinstance(parts, list))
     return {
         "address": str(row.get("address", "")),
         "action": action_of(change.get("actions") or []),
-        **compare(_named(before), _named(after), _forced(change)),
+        **compare(_named(before), _named(after), forced),
     }
 
 
@@ -141,13 +142,69 @@ def _named(leaves: Iterator[tuple[str, Leaf]]) -> dict[str, Leaf]:
     return {path: leaf for path, leaf in leaves if path}
 
 
-def _forced(change: Mapping[str, Any]) -> frozenset[str]:
-    paths = change.get("replace_paths") or []
-    return frozenset(_path(parts) for parts in paths if isinstance(parts, list))
-
-
 def _path(parts: list[Any]) -> str:
     path = ""
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     return path
+
+
+Row = Mapping[str, Any]
+
+
+def settle_drift(space: Workspace, changes: Sequence[Row]) -> None:
+    """Take what rules ignore out of the summary of a check, and note what the rest is."""
+    if space.job.type is not JobType.DRIFT or space.plan_summary is None:
+        return
+    today = datetime.now(UTC).date().isoformat()
+    rules = [rule for rule in space.spec.module.drift_ignores if (rule.until or today) >= today]
+    space.plan_summary = without_ignored(space.plan_summary, changes, rules)
+    for each in space.plan_summary["ignored"]:
+        space.say(f"Ignored by a rule of the module: {each['address']} ({each['reason']})")
+    space.on_summary()
+
+
+def without_ignored(summary: Row, changes: Sequence[Row], rules: Sequence[DriftRule]) -> dict[str, Any]:
+    """Count and list only what no rule ignores."""
+    found = {str(each["address"]): (each, _left(each, rules)) for each in changes}
+    ignored = {address: reasons for address, (each, (left, reasons)) in found.items() if left is None}
+    counts = {
+        name: number for name, number in summary.items() if isinstance(number, int) and not isinstance(number, bool)
+    }
+    for address in ignored:
+        counts[found[address][0]["action"]] -= 1
+    kept = sorted((address, each["action"], left) for address, (each, (left, _)) in found.items() if left is not None)
+    return {
+        **summary,
+        **counts,
+        "resources": [each for each in summary["resources"] if each["address"] not in ignored],
+        "ignored": [{"address": address, "reason": "; ".join(reasons)} for address, reasons in ignored.items()],
+        "has_changes": any(number for name, number in counts.items() if name != "no_op") or bool(summary["outputs"]),
+        "fingerprint": hashlib.sha256(json.dumps(kept).encode()).hexdigest(),
+    }
+
+
+def _left(change: Row, rules: Sequence[DriftRule]) -> tuple[list[list[Any]] | None, list[str]]:
+    """Return the attributes that no rule ignores, None where nothing is left of the finding, and the rules' reasons."""
+    mine = [rule for rule in rules if _fits(rule.address, str(change["address"]))]
+    whole = [rule.reason for rule in mine if rule.attribute is None]
+    if whole:
+        return None, whole[:1]
+    left, used = [], []
+    for each in change.get("attributes") or []:
+        reasons = [rule.reason for rule in mine if _fits_attribute(str(rule.attribute), str(each["path"]))]
+        used += reasons[:1]
+        if not reasons:
+            left.append([each["path"], each.get("before"), each.get("after")])
+    # What was deleted or replaced is more than its attributes.
+    is_all = bool(used) and not left and change["action"] == "update" and not change.get("is_truncated")
+    return (None if is_all else left), list(dict.fromkeys(used))
+
+
+def _fits_attribute(pattern: str, path: str) -> bool:
+    return any(_fits(each, path) for each in (pattern, f"{pattern}.*", f"{pattern}[*"))
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Compare with a pattern in which `*` alone matches anything; addresses have brackets of their own."""
+    return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))

@@ -4,19 +4,18 @@ import json
 import os
 from pathlib import Path
 
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace, fetch_artifact
 from worker.engines.apply_events import ApplyEvents, follow_file, pulumi_event
-from worker.engines.drift import settle_drift
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.module_backend import lock_info
-from worker.engines.plan_changes import CHANGES_ARTIFACT
+from worker.engines.plan_changes import CHANGES_ARTIFACT, settle_drift
 from worker.engines.plan_summary import CHANGE_DIGEST
 from worker.engines.pulumi_events import as_plan, as_summary, change_digest, read_changes, read_summary
 from worker.engines.redacted_plan import secret_outputs, shown_outputs
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import JobType
 from worker.errors import EngineKilled, JobFailed
+from worker.finder import FoundEngine
 
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"
@@ -173,25 +172,19 @@ class PulumiDriver:
 
     async def _export(self, space: Workspace, lock_id: str, *, keeps_lock: bool) -> None:
         """Hand the checkpoint over, although a stop may have been requested; after a kill only a person unlocks."""
+        from worker.children.child import Child
+
+        async def ignore(_: bytes) -> None:
+            return
+
         target = space.root / "export.json"
-        body = await export_stack(self._binary, space, target)
-        if body is not None:
-            await space.backend.store.state_put(space.ref, body, lock_id)
-        if not keeps_lock and body is not None:
+        # Apart from the job's control.
+        command = space.command([self._binary, "stack", "export", "--file", str(target), "--stack", STACK])
+        code = await Child.start(command).run(ignore)
+        body = space.read(target)
+        if code != 0 or body is None:
+            space.say("The stack's checkpoint could not be exported.")
+            return
+        await space.backend.store.state_put(space.ref, body.decode(), lock_id)
+        if not keeps_lock:
             await space.backend.store.state_unlock(space.ref, lock_id)
-
-
-async def export_stack(binary: str, space: Workspace, target: Path) -> str | None:
-    """Write the stack's checkpoint to a file, apart from the job's control, and read it."""
-    from worker.children.child import Child
-
-    async def ignore(_: bytes) -> None:
-        return
-
-    argv = [binary, "stack", "export", "--file", str(target), "--stack", STACK]
-    code = await Child.start(space.command(argv)).run(ignore)
-    body = space.read(target)
-    if code != 0 or body is None:
-        space.say("The stack's checkpoint could not be exported.")
-        return None
-    return body.decode()

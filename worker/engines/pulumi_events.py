@@ -21,7 +21,10 @@ _PARTS_OF_REPLACE = frozenset({"create-replacement", "delete-replaced", "discard
 
 def read_summary(log: bytes | None) -> dict[str, Any]:
     """Summarise the resources that an event log announces."""
-    resources = {each["address"]: each for each in _resources(log)}
+    resources = {}
+    for each in _metadata(log):
+        urn = str(each.get("urn", ""))
+        resources[urn] = {**_named(urn, _action(each)), "type": each.get("type", "")}
     return summary_of(list(resources.values()), [])
 
 
@@ -89,26 +92,16 @@ def _metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
 
 
 def _every_metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
-    for event in _events(log):
-        metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
-        if metadata.get("op"):
-            yield metadata
-
-
-def _resources(log: bytes | None) -> Iterator[dict[str, Any]]:
-    for metadata in _metadata(log):
-        yield {**_named(str(metadata.get("urn", "")), _action(metadata)), "type": metadata.get("type", "")}
-
-
-def _named(urn: str, action: str) -> dict[str, Any]:
-    return {"address": urn, "name": urn.rsplit("::", 1)[-1], "action": action}
-
-
-def _events(log: bytes | None) -> Iterator[dict[str, Any]]:
     for line in (log or b"").splitlines():
         try:
             event = json.loads(line)
         except ValueError:
             continue
-        if isinstance(event, dict):
-            yield event
+        found = (event.get("resourcePreEvent") or event.get("resOutputsEvent")) if isinstance(event, dict) else None
+        metadata = (found or {}).get("metadata") or {}
+        if metadata.get("op"):
+            yield metadata
+
+
+def _named(urn: str, action: str) -> dict[str, Any]:
+    return {"address": urn, "name": urn.rsplit("::", 1)[-1], "action": action}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.files.sealed import sealed
+from worker.files.own_files import sealed
 
 SHA256 = "plan_sha256"
 

@@ -9,14 +9,12 @@ from typing import Any
 
 from wire.hcl_blocks import read_facts
 from wire.terragrunt import MOCKS, STACK, UNIT, Layout, Unit, input_name, read_layout, runs_commands, without_mocks
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
-from worker.engines.cache import HOW_TO_GET_ONE
 from worker.engines.hcl import LOCK_FILE, HclDriver
 from worker.engines.module_backend import BACKEND_FILE, has_own
-from worker.engines.versions import choose_version
 from worker.enums import EngineName
 from worker.errors import JobFailed
+from worker.finder import HOW_TO_GET_ONE, FoundEngine, choose_version
 
 OUTPUTS_FILE = ".runyard-outputs.json"
 # Errors begin as the engine's do, so that a failed job shows the first.

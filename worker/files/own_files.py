@@ -1,11 +1,13 @@
-"""Files of a job, read and written by the runner: a link that the job has put there leads nowhere."""
+"""Files of a job, read and written by the runner: a link that the job has put there leads nowhere; and content for one child alone."""
 
 import ctypes
 import os
 import secrets
 import stat
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -103,3 +105,25 @@ def _enter(root: Path, folder: Path) -> int:
             os.close(current)
         current = following
     return current
+
+
+@contextmanager
+def sealed(content: bytes, folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the path by which a child opens the content, and the descriptors that it must inherit for that."""
+    if not sys.platform.startswith("linux"):
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            file.write(content)
+            file.flush()
+            yield file.name, ()
+        return
+    import fcntl
+
+    memory = os.memfd_create("sealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(memory), "wb") as file:
+            file.write(content)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+        yield f"/proc/self/fd/{memory}", (memory,)
+    finally:
+        os.close(memory)

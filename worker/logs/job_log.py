@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from threading import RLock
 
-from worker.logs.decoder import OutputDecoder
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
+from worker.logs.texts import OutputDecoder
 
 MOST_BYTES = 32 * 1024 * 1024
 # The end of a long output names the error; it is kept whatever was left out before it.

@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from worker.logs.form_finder import FormFinder
-from worker.logs.hidden_breaks import SIGNS, UnbrokenText, wrapped_start
-from worker.logs.secret_forms import forms_of
-from worker.logs.secret_shapes import Span, shape_spans
+from worker.logs.secret_forms import SIGNS, FormFinder, Span, UnbrokenText, forms_of, shape_spans, wrapped_start
 
 MASK = "***"
 # A line longer than this is released before it ends, or one line could fill the memory.

@@ -82,7 +82,7 @@ class Shipper:
             start = first
             while start <= min(last, self._spool.last_seq):
                 chunks = self._some(start, last)
-                await self._server.append_logs(self._ref, chunks, is_late=is_late)
+                await self._server.append_logs(self._ref, [vars(each) for each in chunks], is_late=is_late)
                 start = chunks[-1].seq + 1
 
     async def _sync(self) -> None:
@@ -113,7 +113,7 @@ class Shipper:
 
     async def _send_some(self) -> None:
         chunks = self._some(self._next, self._spool.last_seq)
-        await self._server.append_logs(self._ref, chunks)
+        await self._server.append_logs(self._ref, [vars(each) for each in chunks])
         self._next = chunks[-1].seq + 1
 
     def _some(self, first: int, last: int) -> list[Chunk]:

@@ -32,10 +32,6 @@ class Chunk:
     step: str
     body: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Spell it as the server expects it."""
-        return {"seq": self.seq, "step": self.step, "body": self.body}
-
 
 @dataclass(frozen=True)
 class _Place:

@@ -1,7 +1,21 @@
-"""The texts in a value, however deep: what must be masked of a sensitive one."""
+"""Bytes of a child as text that the database can store, and the texts in a value, however deep."""
 
+import codecs
 from collections.abc import Callable, Iterator
 from typing import Any
+
+
+class OutputDecoder:
+    """Decodes UTF-8 piece by piece; what is not text becomes a visible mark."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def feed(self, data: bytes, *, is_last: bool = False) -> str:
+        """Decode the next piece; a character cut in two waits for its other half."""
+        # PostgreSQL's text has no NUL.
+        return self._decoder.decode(data, is_last).replace("\0", "\ufffd")
+
 
 Mask = Callable[[str], str]
 

@@ -11,14 +11,13 @@ from worker.doorbell import Doorbell
 from worker.fitness import Fitness
 from worker.host_facts import HostFacts
 from worker.loops.claim import ClaimLoop
-from worker.loops.directives import Directives
-from worker.loops.heartbeat import Heartbeat
+from worker.loops.heartbeat import Directives, Heartbeat
 from worker.process_status import ProcessStatus
 from worker.running.starter import JobStarter, OnEnd
 from worker.running.table import JobTable
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
-from worker.update.updater import Updater
+from worker.update.handover import Updater
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,11 @@ class WakeUps:
 
     claim: asyncio.Event = field(default_factory=asyncio.Event)
     heartbeat: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def both(self) -> None:
+        """Wake both loops."""
+        self.claim.set()
+        self.heartbeat.set()
 
     def notify(self, event: str) -> None:
         """Wake the loops that the doorbell's event concerns."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from worker.api.replies import ClaimedJob
 from worker.api.server import Server
-from worker.clock import Clock, backoff, jittered
+from worker.clock import Clock, backoff, jittered, wait_for_wake_up
 from worker.errors import Rejected, Retryable
-from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger
@@ -49,10 +48,6 @@ class ClaimLoop:
         self._open: _Request | None = None
         self._failures = 0
         self.wake_up = wake_up or asyncio.Event()
-
-    def wake(self) -> None:
-        """Ask for work now."""
-        self.wake_up.set()
 
     async def run(self) -> None:
         """Ask for work until the process ends."""

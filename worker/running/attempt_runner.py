@@ -9,11 +9,10 @@ from pathlib import Path
 from worker import enums
 from worker.attempt.context import JobContext
 from worker.attempt.control import Stop, StopCause
-from worker.attempt.outcome import Outcome, failure
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, failure, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.attempt.workspace import Step, Workspace
-from worker.children.orphans import kill_orphans
+from worker.children.users import kill_orphans
 from worker.clock import Clock
 from worker.engines.rescue import ERRORED_STATE
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
@@ -22,8 +21,7 @@ from worker.fitness import lacking
 from worker.logs.job_log import JobLog
 from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
-from worker.running.reporter import Reporter
+from worker.running.reporter import Reporter, finish_completely
 from worker.running.step_loop import StepLoop
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
@@ -32,8 +30,8 @@ from worker.statebackend.delivery import RESERVED_BYTES, JournaledState
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
 from worker.statebackend.journal import Journal
 from worker.steps.recipes import recipe
+from worker.update.handover import Updater
 from worker.update.recipe import is_own_update, update_recipe
-from worker.update.updater import Updater
 
 # Given back before the engine that changes things was started.
 NOT_BEGUN = "not_begun"
@@ -102,7 +100,7 @@ class Attempt:
             return update_recipe(space, self._updater)
         if job.type in enums.LIFECYCLE_TYPES:
             # AWS's library is an extra: a runner that deploys no others need not have it.
-            from worker.cloud.recipe import lifecycle_recipe
+            from worker.cloud.lifecycle import lifecycle_recipe
 
             return lifecycle_recipe(job.type)
         return recipe(job.type, space.spec, has_saved_plan=job.plan_job_id is not None)
@@ -118,7 +116,10 @@ class Attempt:
 
     def _failed(self, error: Exception) -> Outcome:
         # The runner does not give back a job that its own defect stopped: the job would meet the defect again, for ever.
-        error = self._defect if self._defect and isinstance(error, JobInterrupted) else _own_fault(error)
+        if self._defect and isinstance(error, JobInterrupted):
+            error = self._defect
+        elif isinstance(error, OSError):
+            error = lacking(error) or error
         outcome = failure(error)
         if self._space is None:
             self._jlog.say(f"[runyard] {outcome.error['message'] if outcome.error else error}")
@@ -235,8 +236,3 @@ class Attempt:
 
     def _fenced(self, why: str) -> None:
         self._handle.control.request(Stop(enums.CancelKind.GRACEFUL, StopCause.LEASE, why))
-
-
-def _own_fault(error: Exception) -> Exception:
-    """Name what the runner lacks after a system error that the job cannot have caused."""
-    return (lacking(error) or error) if isinstance(error, OSError) else error

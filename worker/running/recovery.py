@@ -7,18 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from worker.api.replies import JobRef
-from worker.attempt import saved_attempt
+from worker.attempt import outcome as ends
 from worker.attempt.context import JobContext
-from worker.attempt.outcome import Outcome
-from worker.children.orphans import kill_orphans, wait_for_orphans
-from worker.children.users import end_processes, user_of
+from worker.children.users import end_processes, kill_orphans, user_of, wait_for_orphans
 from worker.clock import Clock
 from worker.engines.rescue import left_state
 from worker.enums import WRITING_TYPES, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable, WorkerError
 from worker.logs.shipper import BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
+from worker.running.reporter import finish_completely
 from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 from worker.session.identity import INSTANCES
@@ -31,14 +29,14 @@ CRASHED = "The runner's process ended in the middle of the job"
 _ORPHAN_SECONDS = 30.0
 
 # Continues an attempt whose executor an earlier process started; receives whether it is still ours.
-TakeOver = Callable[[saved_attempt.SavedAttempt, bool], None]
+TakeOver = Callable[[ends.SavedAttempt, bool], None]
 
 
 async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock, take_over: TakeOver) -> int:
     """Report every attempt to the server that an earlier process did not end, and clean up after it."""
-    found = {folder: saved_attempt.load_attempt(folder) for folder in saved_attempt.leftovers(home)}
+    found = {folder: ends.load_attempt(folder) for folder in ends.leftovers(home)}
     for folder in (folder for folder, saved in found.items() if saved is None):
-        if (ref := saved_attempt.named_attempt(folder)) is not None:
+        if (ref := ends.named_attempt(folder)) is not None:
             keep_journal(folder, context.kept_states, ref)
     attempts = {folder: saved for folder, saved in found.items() if saved is not None}
     if attempts:
@@ -48,15 +46,15 @@ async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock
     await recovery.run(attempts, take_over)
     for folder, saved in found.items():
         if saved is None or (saved.executor is None and saved.ref not in recovery.untold):
-            saved_attempt.remove_attempt(folder)
+            ends.remove_attempt(folder)
     await hand_over_kept(context)
     return len(attempts)
 
 
-async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Clock) -> Outcome | None:
+async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Clock) -> ends.Outcome | None:
     """Deliver what an executor's earlier process left of its own attempt; return how that ended, if it is known."""
-    folder = saved_attempt.attempt_folder(home, ref)
-    saved = saved_attempt.load_attempt(folder)
+    folder = ends.attempt_folder(home, ref)
+    saved = ends.load_attempt(folder)
     if saved is None:
         keep_journal(folder, context.kept_states, ref)
     else:
@@ -64,14 +62,14 @@ async def deliver_left(home: Path, ref: JobRef, context: JobContext, clock: Cloc
         await recovery.tell(folder, saved, {ref})
         if ref in recovery.untold:
             return None
-    saved_attempt.remove_attempt(folder)
+    ends.remove_attempt(folder)
     await hand_over_kept(context)
     return None if saved is None or saved.outcome is None else as_outcome(saved)
 
 
-def as_outcome(saved: saved_attempt.SavedAttempt) -> Outcome:
+def as_outcome(saved: ends.SavedAttempt) -> ends.Outcome:
     """The end that was saved."""
-    outcome = Outcome(**(saved.outcome or {}))
+    outcome = ends.Outcome(**(saved.outcome or {}))
     outcome.status = JobStatus(outcome.status)
     return outcome
 
@@ -88,7 +86,7 @@ class _Recovery:
         # Ends that something on the way to the project refused: the next start tells them.
         self.untold: set[JobRef] = set()
 
-    async def run(self, attempts: dict[Path, saved_attempt.SavedAttempt], take_over: TakeOver) -> None:
+    async def run(self, attempts: dict[Path, ends.SavedAttempt], take_over: TakeOver) -> None:
         """Adopt, tell, and hand over to the server's rules what nobody knows the end of."""
         refs = {saved.ref for saved in attempts.values()}
         self._table.recovering |= refs
@@ -105,7 +103,7 @@ class _Recovery:
         finally:
             self._table.recovering -= refs
 
-    async def tell(self, folder: Path, saved: saved_attempt.SavedAttempt, ours: set[JobRef]) -> JobRef | None:
+    async def tell(self, folder: Path, saved: ends.SavedAttempt, ours: set[JobRef]) -> JobRef | None:
         """Send log and end of one attempt; return it when its end is not known."""
         await asyncio.to_thread(_end_orphans, saved)
         await self._deliver_state(folder, saved)
@@ -128,7 +126,7 @@ class _Recovery:
             spool.close()
         return None
 
-    async def _deliver_state(self, folder: Path, saved: saved_attempt.SavedAttempt) -> None:
+    async def _deliver_state(self, folder: Path, saved: ends.SavedAttempt) -> None:
         """Deliver what the attempt wrote; what the server does not take any more is kept aside."""
         context, root = self._context, Path(saved.root)
         journal = await asyncio.to_thread(
@@ -152,19 +150,19 @@ class _Recovery:
             raise state.refusal
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
 
-    async def _settle(self, state: JournaledState, saved: saved_attempt.SavedAttempt, left: str | None) -> None:
+    async def _settle(self, state: JournaledState, saved: ends.SavedAttempt, left: str | None) -> None:
         if left:
             await state.state_put(saved.ref, left, None)
         await state.settled()
 
-    async def _ship(self, saved: saved_attempt.SavedAttempt, spool: Spool) -> None:
+    async def _ship(self, saved: ends.SavedAttempt, spool: Spool) -> None:
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         shipper.drain()
         await shipper.run()
         if shipper.refusal is not None:
             raise shipper.refusal
 
-    async def _finish(self, saved: saved_attempt.SavedAttempt, spool: Spool) -> None:
+    async def _finish(self, saved: ends.SavedAttempt, spool: Spool) -> None:
         outcome = as_outcome(saved)
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         try:
@@ -178,7 +176,7 @@ class _Recovery:
         )
 
 
-def _end_orphans(saved: saved_attempt.SavedAttempt) -> None:
+def _end_orphans(saved: ends.SavedAttempt) -> None:
     wait_for_orphans(saved.cookie, _ORPHAN_SECONDS)
     orphans = kill_orphans(saved.cookie)
     if user := user_of(Path(saved.root)):

@@ -11,8 +11,7 @@ from worker.api.replies import JobRef
 from worker.api.retrying import retry_for
 from worker.attempt.context import JobContext
 from worker.attempt.control import StopCause
-from worker.attempt.outcome import Outcome, failure
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, failure, remove_attempt, save_attempt
 from worker.attempt.spec import read_spec
 from worker.clock import Clock, backoff
 from worker.dispatch.base import LOST, Dispatcher, Execution, Order, executor_name, passed_variables
@@ -69,7 +68,11 @@ class RemoteAttempt:
             return await self._give_up(error)
         except Exception as error:  # noqa: BLE001  (a library's own error is an answer, too: the job must not vanish)
             self._log.exception("the executor cannot be started")
-            return await self._give_up(_unforeseen(error))
+            failed = errors.JobFailed(
+                f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
+                hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
+            )  # fmt: skip
+            return await self._give_up(failed)
         self._log.info("the executor runs", dispatcher=self._settings.dispatcher.type.value)
         return await self._see_through(execution, [execution.stop, execution.kill])
 
@@ -149,7 +152,10 @@ class RemoteAttempt:
         if seen is None:
             return code
         if not seen.get("has_touched"):
-            raise _silent(execution.why)
+            raise errors.RunnerUnfit(
+                f"The executor did not report its job: {execution.why}, before it had told anything.", code="image",
+                hint="Is the dispatcher's image a Runyard worker image, and does its entry point run the command that it is given?",
+            )  # fmt: skip
         execution.why += ", and did not report how the job ended"
         return LOST
 
@@ -234,22 +240,6 @@ class RemoteAttempt:
         with suppress(errors.WorkerError):
             await self._server.finish(self._handle.ref, outcome.as_arguments(UNKNOWN_LOG))
         return outcome
-
-
-def _unforeseen(error: Exception) -> errors.JobFailed:
-    """Build the error for a failure that no dispatcher expects of its library."""
-    return errors.JobFailed(
-        f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
-        hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
-    )  # fmt: skip
-
-
-def _silent(why: str) -> errors.RunnerUnfit:
-    """Build the error for an executor that ran, ended well and did not report its job: no job's fault."""
-    return errors.RunnerUnfit(
-        f"The executor did not report its job: {why}, before it had told anything.", code="image",
-        hint="Is the dispatcher's image a Runyard worker image, and does its entry point run the command that it is given?",
-    )  # fmt: skip
 
 
 async def _end_of(ended: "asyncio.Future[int]") -> None:

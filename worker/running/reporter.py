@@ -1,14 +1,19 @@
-"""Tells the server where a job is: always the newest picture, and an acknowledgement where it matters."""
+"""Tells the server where a job is, always by the newest picture, and ends an attempt together with its log."""
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from worker.api.replies import JobRef
+from worker.api.replies import FinishReply, JobRef
+from worker.api.retrying import retry_for
 from worker.api.server import Server
+from worker.attempt.outcome import Outcome
 from worker.clock import Clock, backoff
-from worker.enums import CancelKind, JobPhase, StepStatus
+from worker.enums import CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import ODD_TRIES, Fatal, Fenced, Rejected, Retryable, WorkerError
+from worker.logs.shipper import Shipper
+from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
 
 OnCancel = Callable[[CancelKind], None]
@@ -35,11 +40,6 @@ class Reporter:
         self._answered = asyncio.Event()
         self._error: WorkerError | None = None
         self._log = get_logger("worker.jobs")
-
-    @property
-    def phase(self) -> JobPhase:
-        """The phase of the newest picture."""
-        return self._phase
 
     def begin(self, name: str, title: str, phase: JobPhase, first_seq: int) -> None:
         """A step begins."""
@@ -122,3 +122,30 @@ class Reporter:
     def _note(self) -> None:
         self._version += 1
         self._changed.set()
+
+
+_MOST_ROUNDS = 3
+
+
+async def finish_completely(
+    server: Server, ref: JobRef, outcome: Outcome, spool: Spool, shipper: Shipper
+) -> FinishReply:
+    """Finish or give back; while parts of the log are missing send them and do it again, and at last without them."""
+    for _ in range(_MOST_ROUNDS):
+        reply = await _end(server, ref, outcome, spool.summary())
+        if not reply.missing:
+            if reply.is_late:
+                words = "the end came too late and is kept as a late report"
+                get_logger("worker.jobs").warning(words, job=ref.job, attempt=ref.attempt, status=reply.status)
+            return reply
+        # An attempt that a person released while we were away is not ours any more; the server still wants its log.
+        is_late = reply.is_late or reply.status != JobStatus.PROCESSING
+        await retry_for(None, functools.partial(shipper.resend, reply.missing, is_late=is_late))
+    return await _end(server, ref, outcome, {**spool.summary(), "is_incomplete": True})
+
+
+async def _end(server: Server, ref: JobRef, outcome: Outcome, log: dict[str, Any]) -> FinishReply:
+    if not outcome.is_returned:
+        return await server.finish(ref, outcome.as_arguments(log))
+    words = (outcome.error or {}).get("message", "The runner is leaving.")
+    return await server.return_job(ref, words, outcome.return_code, log)

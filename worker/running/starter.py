@@ -9,8 +9,7 @@ from typing import Any
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease, Stop, StopCause
-from worker.attempt.outcome import LACKS, Outcome, given_back
-from worker.attempt.saved_attempt import SavedAttempt
+from worker.attempt.outcome import LACKS, Outcome, SavedAttempt, given_back
 from worker.clock import Clock
 from worker.dispatch.base import Dispatcher
 from worker.enums import CancelKind, JobStatus, JobType
@@ -21,8 +20,8 @@ from worker.running.attempt_runner import Attempt
 from worker.running.remote import LetGo, RemoteAttempt
 from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import get_logger
+from worker.update.handover import Updater
 from worker.update.recipe import is_own_update
-from worker.update.updater import Updater
 
 OnEnd = Callable[[JobType, JobStatus, float], None]
 

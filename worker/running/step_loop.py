@@ -32,7 +32,8 @@ class StepLoop:
                 self._space.control.check(is_between_steps=True)
                 await self._run_step(step)
             except BaseException as error:
-                self._skip(steps[position + 1 :] if self._begun is step else steps[position:])
+                for skipped in steps[position + 1 :] if self._begun is step else steps[position:]:
+                    self._reporter.skip(skipped.name, skipped.title, skipped.phase)
                 if self._has_changed and isinstance(error, JobCancelled | JobInterrupted | JobTimedOut):
                     self._space.say("[runyard] The change itself was complete before the job was stopped.")
                     return
@@ -83,7 +84,3 @@ class StepLoop:
             self._log.exception("a step failed unexpectedly", job=self._space.job.id, step=step.name)
         hint = f"\n[runyard] {shown.hint}" if shown.hint else ""
         self._space.say(f"[runyard] {step.title} failed: {shown.message}{hint}")
-
-    def _skip(self, steps: list[Step]) -> None:
-        for step in steps:
-            self._reporter.skip(step.name, step.title, step.phase)

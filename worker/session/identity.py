@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.errors import ExitCode, Fatal
-from worker.files.safe_path import slug
+from worker.files.safe_writer import slug
 
 INSTANCES = "instances"
 _LOCK_FILE = "lock"

@@ -74,7 +74,10 @@ class RunnerSession:
                 return
             try:
                 reply = await ask(self._transport, "worker-session", {"renew": True}, is_authorised=True)
-                self._accept(self.grant.model_copy(update=_fresh(reply)))
+                fresh: dict[str, Any] = {
+                    name: reply[name] for name in ("access_token", "expires_in", "publishable_key") if name in reply
+                }
+                self._accept(self.grant.model_copy(update=fresh))
             except Fatal:
                 # The token ran out while we were cut off; the credential opens a new session, or the server says why not.
                 self._log.info("the session cannot be renewed, opening a new one")
@@ -138,7 +141,3 @@ class RunnerSession:
             raise Fatal(error.message, exit_code=ExitCode.CONFLICT, hint=error.hint, code=error.code) from error
         if give_up_after is not None and waited > give_up_after:
             raise Fatal(error.message, exit_code=ExitCode.UNREACHABLE, hint=error.hint) from error
-
-
-def _fresh(reply: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: reply[key] for key in ("access_token", "expires_in", "publishable_key") if key in reply}

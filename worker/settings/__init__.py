@@ -1,10 +1,10 @@
 """The runner's settings: one model, four layers, every mistake named with its place."""
 
 from worker.settings.dispatcher import DispatcherSettings
-from worker.settings.layers import Problem, SettingsError
 from worker.settings.levels import LogLevelName, level_for
 from worker.settings.load import forget_secrets, load_settings
 from worker.settings.model import Settings
+from worker.settings.sources import Problem, SettingsError
 
 __all__ = [
     "DispatcherSettings",

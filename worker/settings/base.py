@@ -1,11 +1,13 @@
-"""The base of every section: the seeds' PascalCase names outside, snake_case inside."""
+"""The base of every section: the seeds' PascalCase names outside, snake_case inside; and the kinds of values that several have."""
 
 import json
 import os
+from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_pascal
 
 
@@ -19,6 +21,15 @@ class Section(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
     )
+
+
+class Word(StrEnum):
+    """One of some words, accepted in any case and without its underscores."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        wanted = str(value).strip().replace("_", "").lower()
+        return next((word for word in cls if word.replace("_", "").lower() == wanted), None)
 
 
 def expand_home(value: object) -> object:
@@ -84,3 +95,44 @@ WordList = Annotated[list[str], BeforeValidator(split_words)]
 BindList = Annotated[list[str], BeforeValidator(split_binds)]
 WordMap = Annotated[dict[str, str], BeforeValidator(split_pairs)]
 ObjectList = Annotated[list[dict[str, Any]], BeforeValidator(read_objects)]
+
+
+# The runner's own, and what would change how every program of a job starts.
+NEVER_PREFIXES = ("WORKER_", "RUNYARD_", "SUPABASE_", "LD_", "DYLD_", "PYTHON", "BASH_FUNC_")
+NEVER_NAMES = frozenset(("PATH", "BASH_ENV", "ENV", "IFS", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET"))
+
+
+def _check(patterns: list[str]) -> list[str]:
+    for pattern in patterns:
+        beginning = _beginning(pattern)
+        is_too_short = beginning is not None and len(beginning) < 2
+        if is_too_short or "*" in pattern[:-1]:
+            raise ValueError(f"{pattern!r} is not a name such as PGPASSWORD, nor a beginning such as VSPHERE_*")
+        if is_own(beginning or pattern):
+            raise ValueError(f"{pattern!r} would hand on what is the runner's own")
+    return patterns
+
+
+PassedNames = Annotated[WordList, AfterValidator(_check)]
+
+
+def is_own(name: str) -> bool:
+    """Whether a variable is never handed on, whatever the settings say."""
+    return name in NEVER_NAMES or name.startswith(NEVER_PREFIXES)
+
+
+def is_passed(name: str, patterns: Iterable[str]) -> bool:
+    """Whether the settings hand this variable on."""
+    return not is_own(name) and any(_matches(name, pattern) for pattern in patterns)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    beginning = _beginning(pattern)
+    return name == pattern if beginning is None else name.startswith(beginning)
+
+
+def _beginning(pattern: str) -> str | None:
+    """`VSPHERE_*` and `VSPHERE_` are beginnings, anything else is a whole name."""
+    if pattern.endswith("*"):
+        return pattern[:-1]
+    return pattern if pattern.endswith("_") else None

@@ -1,14 +1,61 @@
-"""The dispatcher's settings: a claimed job runs here, or in an executor in Docker, Kubernetes or ECS."""
+"""The place of jobs: here or in an executor in Docker, Kubernetes or ECS, and how they are isolated."""
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import BindList, ObjectList, Section, WordList, WordMap
-from worker.settings.passed_variables import PassedNames
+from worker.settings import base
+from worker.settings.base import Section, Word, WordList, WordMap
+
+
+class IsolationMode(StrEnum):
+    """The reaction on a machine that cannot isolate a job."""
+
+    REQUIRED = "required"
+    AUTO = "auto"
+    OFF = "off"
+
+
+class IsolationWay(StrEnum):
+    """The ways to shut a job in, the preferred one first."""
+
+    BUBBLEWRAP = "bubblewrap"
+    NAMESPACES = "namespaces"
+    USER = "user"
+    LANDLOCK = "landlock"
+
+
+class IsolationSettings(Section):
+    """A sandbox of its own for every process of a job: what it may see besides the system, its engine and its folder."""
+
+    mode: IsolationMode = Field(
+        default=IsolationMode.AUTO,
+        description="`required`: do not start where jobs cannot be isolated; `auto`: as far as the machine allows; `off`: never. "
+        "A shared runner starts only where jobs are isolated, or with a dispatcher.",
+    )
+    ways: Annotated[list[IsolationWay], BeforeValidator(base.split_words)] = Field(
+        default_factory=lambda: list(IsolationWay),
+        description="What to try, in this order: bubblewrap, the kernel's namespaces, as root a user for each job, Landlock "
+        "(which leaves sockets of the runner's user in reach, so it is not enough for `required`).",
+        json_schema_extra={"default": [way.value for way in IsolationWay]},
+    )
+    read_only_paths: base.PathList = Field(
+        default_factory=list,
+        description="What jobs may read besides: credentials such as `~/.aws`, mirrors, folders that modules are copied from.",
+    )
+    writable_paths: base.PathList = Field(default_factory=list, description="What jobs may change besides.")
+
+    @field_validator("read_only_paths", "writable_paths")
+    @classmethod
+    def _whole_machine(cls, value: list[Path]) -> list[Path]:
+        if any(not path.is_absolute() or path == Path("/") for path in value):
+            raise ValueError("must be absolute paths, and not the whole machine")
+        return value
+
 
 UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b|i)?\s*$", re.IGNORECASE)
@@ -17,7 +64,7 @@ VARIABLE_PREFIX = "RUNYARD_JOB_DISPATCHER_"
 DOCKER_SCHEMES = ("unix", "tcp", "http", "https", "npipe")
 
 
-class DispatcherType(StrEnum):
+class DispatcherType(Word):
     """The dispatchers that exist."""
 
     LOCAL = "local"
@@ -26,14 +73,14 @@ class DispatcherType(StrEnum):
     ECS = "ecs"
 
 
-class LaunchType(StrEnum):
+class LaunchType(Word):
     """The launch type of the executor's task in ECS."""
 
     EC2 = "ec2"
     FARGATE = "fargate"
 
 
-class AuthType(StrEnum):
+class AuthType(Word):
     """The way to reach the Kubernetes API."""
 
     EKS_IAM = "eks_iam"
@@ -41,25 +88,12 @@ class AuthType(StrEnum):
     KUBECONFIG = "kubeconfig"
 
 
-class PullPolicy(StrEnum):
+class PullPolicy(Word):
     """When the cluster's nodes fetch the image, in Kubernetes' own words."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-def lower(value: object) -> object:
-    """Accept `FARGATE` where `fargate` is meant."""
-    return value.lower() if isinstance(value, str) else value
-
-
-def read_policy(value: object) -> object:
-    """Accept `always` and `if_not_present` where `Always` and `IfNotPresent` are meant."""
-    if not isinstance(value, str):
-        return value
-    wanted = value.replace("_", "").lower()
-    return next((policy for policy in PullPolicy if policy.lower() == wanted), value)
 
 
 NEEDED: dict[DispatcherType, tuple[str, ...]] = {
@@ -81,7 +115,7 @@ class DispatcherData(Section):
         description="More variables for executors, as `NAME=value,…` or a JSON object. They are not secrets: anyone who can see "
         "a container or pod may read them.",
     )
-    pass_environment: PassedNames = Field(
+    pass_environment: base.PassedNames = Field(
         default_factory=list,
         description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
         "None by default.",
@@ -100,11 +134,9 @@ class DispatcherData(Section):
     subnets: WordList = Field(default_factory=list, description="ecs: subnets, comma-separated; needed with fargate.")
     security_groups: WordList = Field(default_factory=list, description="ecs: security groups, comma-separated.")
     assign_public_ip: bool = Field(default=False, description="ecs with fargate: give the task a public address.")
-    launch_type: Annotated[LaunchType, BeforeValidator(lower)] = Field(
-        default=LaunchType.FARGATE, description="ecs: `ec2` or `fargate`."
-    )
+    launch_type: LaunchType = Field(default=LaunchType.FARGATE, description="ecs: `ec2` or `fargate`.")
     container_name: str = Field(default="executor", description="ecs: the definition's container to run.")
-    auth_type: Annotated[AuthType | None, BeforeValidator(lower)] = Field(
+    auth_type: AuthType | None = Field(
         default=None, description="kubernetes: `eks_iam`; otherwise in-cluster, then kubeconfig."
     )
     eks_cluster: str | None = Field(default=None, description="kubernetes with eks_iam: cluster name.")
@@ -115,19 +147,19 @@ class DispatcherData(Section):
     node_selector: WordMap = Field(
         default_factory=dict, description="kubernetes: labels of the nodes, as `name=value,…` or a JSON object."
     )
-    tolerations: ObjectList = Field(
+    tolerations: base.ObjectList = Field(
         default_factory=list, description="kubernetes: tolerations, as JSON in Kubernetes' own words."
     )
     environment_secrets: WordList = Field(
         default_factory=list, description="kubernetes: secrets whose keys executors get as variables, comma-separated."
     )
-    volumes: ObjectList = Field(
+    volumes: base.ObjectList = Field(
         default_factory=list, description="kubernetes: volumes of the pod, as JSON in Kubernetes' own words."
     )
-    volume_mounts: ObjectList = Field(
+    volume_mounts: base.ObjectList = Field(
         default_factory=list, description="kubernetes: where the executor sees them, as JSON in Kubernetes' own words."
     )
-    pull_policy: Annotated[PullPolicy | None, BeforeValidator(read_policy)] = Field(
+    pull_policy: PullPolicy | None = Field(
         default=None, description="kubernetes: `Always`, `IfNotPresent` or `Never`; otherwise as the cluster does."
     )
     start_seconds: float = Field(
@@ -143,7 +175,7 @@ class DispatcherData(Section):
     extra_hosts: WordList = Field(
         default_factory=list, description="docker: extra `name:address` hosts, comma-separated."
     )
-    bind_path: BindList = Field(
+    bind_path: base.BindList = Field(
         default_factory=list,
         description="docker: volume bindings, as `/host:/inside` or `/host:/inside:ro`, comma-separated.",
     )
@@ -204,9 +236,7 @@ class DispatcherData(Section):
 class DispatcherSettings(Section):
     """The way jobs are started: `local` runs them inside the runner's own process."""
 
-    type: Annotated[DispatcherType, BeforeValidator(lower)] = Field(
-        default=DispatcherType.LOCAL, description="`local`, `docker`, `kubernetes` or `ecs`."
-    )
+    type: DispatcherType = Field(default=DispatcherType.LOCAL, description="`local`, `docker`, `kubernetes` or `ecs`.")
     data: DispatcherData = Field(default_factory=DispatcherData)
 
     @property

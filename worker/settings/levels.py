@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Mapping
-from enum import StrEnum
+
+from worker.settings.base import Word
 
 
-class LogLevelName(StrEnum):
+class LogLevelName(Word):
     """The level names that `Logging.LogLevel` accepts."""
 
     TRACE = "Trace"
@@ -29,13 +30,6 @@ NUMBERS: Mapping[LogLevelName, int] = {
     LogLevelName.CRITICAL: logging.CRITICAL,
     LogLevelName.NONE: SILENT_LEVEL,
 }
-
-
-def parse_level(value: object) -> object:
-    """Accept a level in any case, so that LOGLEVEL__DEFAULT=debug works."""
-    if isinstance(value, str):
-        return next((name for name in LogLevelName if name.lower() == value.strip().lower()), value)
-    return value
 
 
 def level_for(levels: Mapping[str, LogLevelName], category: str) -> int:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from worker.settings import sources
-from worker.settings.layers import Layer, Problem, SettingsError, place_in
 from worker.settings.model import Settings
+from worker.settings.sources import Layer, Problem, SettingsError, place_in
 
 SECRET_PATHS = {
     ("Runner", "Token"),

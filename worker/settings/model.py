@@ -6,14 +6,36 @@ from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from worker.settings.base import HomePath, PathList, Section, WordList
-from worker.settings.dispatcher import DispatcherSettings
-from worker.settings.isolation import IsolationSettings
-from worker.settings.levels import LogLevelName, parse_level
-from worker.settings.passed_variables import PassedNames
-from worker.settings.update import UpdateSettings
+from worker.settings.base import HomePath, PassedNames, PathList, Section, WordList
+from worker.settings.dispatcher import DispatcherSettings, IsolationSettings
+from worker.settings.levels import LogLevelName
+
+
+class UpdateSettings(Section):
+    """The runner's own update, when it is requested on the runners page."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Replace the one-file program with a published release when an admin asks for it, and restart.",
+    )
+    origins: WordList = Field(
+        default_factory=list,
+        description="Where a release may be fetched from, as `https://github.com`, redirects included. "
+        "If empty, any https address. The project's own address always counts.",
+    )
+
+    @field_validator("origins")
+    @classmethod
+    def check_origins(cls, values: list[str]) -> list[str]:
+        """Accept https origins, without a path."""
+        for value in values:
+            parts = urlsplit(value)
+            if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query:
+                raise ValueError(f"{value!r} is not an origin such as https://github.com")
+        return values
+
 
 DEFAULT_HOME = "~/.runyard/runner"
 # The parts that a .NET settings file may have below Logging; they are accepted, so that such a file can be kept.
@@ -122,7 +144,7 @@ class LoggingSettings(Section):
     # A .NET file also configures its own outlets; only the console's levels mean something here.
     model_config = ConfigDict(extra="allow")
 
-    log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
+    log_level: dict[str, LogLevelName] = Field(
         default_factory=lambda: {"Default": LogLevelName.INFORMATION},
         description="Category, or the beginning of one, to minimum level; the longest wins, `Default` is the rest. Libraries such "
         "as `httpx` speak below Warning only when they are named. `Console.LogLevel` wins over it.",

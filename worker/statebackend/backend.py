@@ -3,13 +3,13 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Self
 
-from worker.api.replies import JobRef, StateReply
+from worker.api.replies import JobRef
 from worker.errors import Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
+from worker.statebackend.delivery import JournaledState
 from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
 
 _CONFLICT = 409
@@ -19,26 +19,10 @@ _MOST_REFUSALS = 20
 READ_ONLY = "This job only reads the state: a plan, a drift check and outputs change nothing. Apply to change it."
 
 
-class StateStore(Protocol):
-    """The server's state functions."""
-
-    async def state_get(self, ref: JobRef) -> StateReply:
-        """Read the state."""
-
-    async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
-        """Write the state."""
-
-    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
-        """Lock the state."""
-
-    async def state_unlock(self, ref: JobRef, lock_id: str) -> None:
-        """Unlock the state."""
-
-
 class StateBackend:
     """An HTTP server on a loopback port of its own, for as long as the job runs."""
 
-    def __init__(self, store: StateStore, ref: JobRef, *, is_read_only: bool = False) -> None:
+    def __init__(self, store: JournaledState, ref: JobRef, *, is_read_only: bool = False) -> None:
         """Create the secrets that only this job's engine receives; a job that plans neither locks nor writes."""
         self.store = store
         self._ref = ref
@@ -211,14 +195,7 @@ def _refusal(error: WorkerError) -> Response:
     return Response(status, json.dumps({"error": error.message}).encode())
 
 
-class StateFields(NamedTuple):
-    """The fields that order the versions of a state."""
-
-    lineage: str
-    serial: int
-
-
-def read_fields(body: str) -> StateFields:
+def read_fields(body: str) -> tuple[str, int]:
     """Read a state's lineage and serial; an encrypted state of OpenTofu has them in the clear, too."""
     try:
         state = json.loads(body)
@@ -230,20 +207,20 @@ def read_fields(body: str) -> StateFields:
         raise BadRequest(400, "the state's lineage is not a text")
     if not isinstance(serial, int) or isinstance(serial, bool) or serial < 0:
         raise BadRequest(400, "the state has no serial")
-    return StateFields(lineage, serial)
+    return lineage, serial
 
 
 def check_follows(body: str, stored: str | None) -> None:
     """Refuse a state that is none, that belongs to something else, or that is not newer than the stored one."""
-    new = read_fields(body)
+    lineage, serial = read_fields(body)
     if stored is None or stored == body:
         return
     try:
-        old = read_fields(stored)
+        old_lineage, old_serial = read_fields(stored)
     except BadRequest:
         # Of another engine: the database decides.
         return
-    if old.lineage and new.lineage != old.lineage:
-        raise BadRequest(_CONFLICT, f"the state's lineage is {new.lineage}, and the stored one's is {old.lineage}")
-    if new.serial <= old.serial:
-        raise BadRequest(_CONFLICT, f"the state's serial is {new.serial}, and the stored one's is {old.serial} already")
+    if old_lineage and lineage != old_lineage:
+        raise BadRequest(_CONFLICT, f"the state's lineage is {lineage}, and the stored one's is {old_lineage}")
+    if serial <= old_serial:
+        raise BadRequest(_CONFLICT, f"the state's serial is {serial}, and the stored one's is {old_serial} already")

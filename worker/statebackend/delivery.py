@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from worker.api.replies import JobRef, StateReply
+from worker.api.server import Server
 from worker.clock import Clock, backoff
 from worker.errors import ODD_TRIES, Fatal, Fenced, Locked, Rejected, Retryable, WorkerError
 from worker.runtime_log import get_logger
@@ -23,29 +24,10 @@ _LOCK_WAITS_SECONDS = 60.0
 _KNOWN_WAITS_SECONDS = 5.0
 
 
-class StateServer(Protocol):
-    """The server's state functions."""
-
-    async def state_get(self, ref: JobRef, *, seconds: float) -> StateReply:
-        """Read the state; repeated for so long."""
-
-    async def state_put(self, ref: JobRef, body: str, lock_id: str | None, *, seconds: float) -> None:
-        """Write the state; repeated for so long."""
-
-    async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
-        """Lock the state."""
-
-    async def state_unlock(self, ref: JobRef, lock_id: str, *, seconds: float) -> None:
-        """Unlock the state; repeated for so long."""
-
-    async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
-        """Hand over a state that is not to be stored automatically."""
-
-
 class JournaledState:
     """One attempt's state, as its engine sees it."""
 
-    def __init__(self, server: StateServer, journal: Journal, clock: Clock) -> None:
+    def __init__(self, server: Server, journal: Journal, clock: Clock) -> None:
         """Whatever waits in the journal already is delivered first."""
         self._server = server
         self._journal = journal
@@ -178,7 +160,7 @@ def _not_yet(error: Exception) -> str:
     return "the project does not take the state yet; it is safe on disk"
 
 
-async def hand_over(server: StateServer, path: Path, entry: Entry, why: str) -> bool:
+async def hand_over(server: Server, path: Path, entry: Entry, why: str) -> bool:
     """Give the server a state that was set aside; the file goes only when it has been taken."""
     try:
         await server.keep_state(entry.ref, entry.number, entry.body, entry.written_at, why)

@@ -6,13 +6,11 @@ import shlex
 from collections.abc import Sequence
 
 from wire.hcl_blocks import read_facts
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.child import Command
-from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.versions import choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed
+from worker.finder import HOW_TO_GET_ONE, FoundEngine, choose_version, named_version
 
 
 async def check_engine(space: Workspace) -> None:

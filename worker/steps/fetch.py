@@ -16,8 +16,7 @@ from worker.engines.terragrunt import generate_stack
 from worker.enums import EngineName, SourceKind
 from worker.errors import JobFailed
 from worker.files.archive import MOST_BYTES, MOST_FILES, unpack
-from worker.files.safe_path import split_path
-from worker.files.safe_writer import SafeWriter
+from worker.files.safe_writer import SafeWriter, split_path
 from worker.steps.git import fetch_git
 
 _ARCHIVE_SECONDS = 120.0

@@ -1,6 +1,5 @@
 """The one credential that a fetch needs: the runner looks it up for the source's own host, and git sees no other."""
 
-import asyncio
 import netrc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,9 +8,10 @@ from pathlib import Path
 from urllib.parse import SplitResult
 
 from worker.attempt.workspace import Workspace
+from worker.children.child import output_of
 from worker.children.environment import host_variables
 from worker.errors import WorkerError
-from worker.files.sealed import sealed
+from worker.files.own_files import sealed
 
 _LOOKUP_SECONDS = 30.0
 # The operator's own configuration of git, found where git would find it.
@@ -70,22 +70,15 @@ async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
     if source.username:
         wanted["username"] = source.username
     question = "".join(f"{name}={value}\n" for name, value in wanted.items()) + "\n"
+    env = _operators_environment(space.context.environ)
     try:
-        process = await asyncio.create_subprocess_exec(
-            "git", "credential", "fill", cwd="/", env=_operators_environment(space.context.environ),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-    except OSError:
-        return None
-    try:
-        async with asyncio.timeout(_LOOKUP_SECONDS):
-            answer, _ = await process.communicate(question.encode())
+        argv = ("git", "credential", "fill")
+        _, answer, _ = await output_of(argv, _LOOKUP_SECONDS, given=question.encode(), cwd="/", env=env)
     except TimeoutError:
         space.say(f"The runner's git credential helpers did not answer within {_LOOKUP_SECONDS:g} s.")
         return None
-    finally:
-        if process.returncode is None:
-            process.kill()
+    except OSError:
+        return None
     found = dict(line.partition("=")[::2] for line in answer.decode(errors="replace").split("\n"))
     return Credential(found.get("username", ""), found["password"]) if found.get("password") else None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from worker.attempt.spec import Hook, JobSpec
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.files.sealed import sealed
+from worker.files.own_files import sealed
 from worker.settings import Settings
 
 _LARGEST_HOOK = 1024 * 1024

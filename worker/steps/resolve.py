@@ -11,16 +11,7 @@ from wire.terragrunt import STACK, UNIT, Layout
 from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.steps.fingerprint import (
-    CODE_FILES,
-    SOURCE_LINE,
-    TERRAGRUNT_FILES,
-    Tree,
-    normal,
-    read_entries,
-    read_files,
-    read_uses,
-)
+from worker.steps import fingerprint
 from worker.steps.git import Git, merge_tree
 from worker.steps.survey import survey
 
@@ -108,7 +99,7 @@ class Reading:
     work: Work
     default: str = ""
     commits: dict[str, str] = field(default_factory=dict)
-    trees: dict[str, Tree] = field(default_factory=dict)
+    trees: dict[str, fingerprint.Tree] = field(default_factory=dict)
     histories: dict[str, list[str]] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
     described: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -189,11 +180,13 @@ class Reading:
             "applied_fingerprint": applied, "ahead": await self._ahead(module.count_from, commit),
         }  # fmt: skip
 
-    def _moved(self, module: ModuleWork, tree: Tree, seen: Seen | None) -> str | None:
+    def _moved(self, module: ModuleWork, tree: fingerprint.Tree, seen: Seen | None) -> str | None:
         """Find the one folder that has a module's content now and belongs to no other module."""
         if seen is None:
             return None
-        taken = {normal(each.folder) for each in self.work.modules if self._branch(each) == self._branch(module)}
+        taken = {
+            fingerprint.normal(each.folder) for each in self.work.modules if self._branch(each) == self._branch(module)
+        }
         found = [each for each in tree.places(module.folder, seen.watched, seen.fingerprint) if each not in taken]
         if len(found) == 1:
             return found[0]
@@ -226,7 +219,9 @@ class Reading:
         }  # fmt: skip
         if base is None or head is None:
             return {**report, "problem": f"The repository has no {pull.ref if head is None else pull.base}."}
-        report["emails"] = await self._people(base, head)
+        # Of everybody who is named in its commits.
+        options = (f"--max-count={_MOST_COMMITS}", f"--format={_PEOPLE}")
+        report["emails"] = _emails((await self.git.read("log", *options, f"{base}..{head}")).splitlines())
         try:
             merged = await merge_tree(self.git, base, head)
         except JobFailed as error:
@@ -239,7 +234,7 @@ class Reading:
         )
         return {**report, "modules": [each for each in found if each]}
 
-    def _compared(self, module: ModuleWork, before: Tree, after: Tree) -> dict[str, Any] | None:
+    def _compared(self, module: ModuleWork, before: fingerprint.Tree, after: fingerprint.Tree) -> dict[str, Any] | None:
         """Compare a module's content with that after a merge; none where neither has its folder."""
         watched = before.watched(module.folder, module.paths)
         old = before.fingerprint(watched)
@@ -254,18 +249,13 @@ class Reading:
             "moved_to": self._moved(module, after, Seen(fingerprint=old, watched=watched)),
         }
 
-    async def _people(self, base: str, head: str) -> list[str]:
-        """List the addresses of everybody who is named in the commits of a pull request."""
-        options = (f"--max-count={_MOST_COMMITS}", f"--format={_PEOPLE}")
-        return _emails((await self.git.read("log", *options, f"{base}..{head}")).splitlines())
-
     async def _applied_fingerprint(self, module: ModuleWork) -> str | None:
         """Look at the commit that was applied; one that the repository has no more is compared with nothing."""
         if module.applied_commit is None or (tree := await self._old_tree(module.applied_commit)) is None:
             return None
         return tree.fingerprint(tree.watched(module.folder, module.paths))
 
-    async def _old_tree(self, commit: str) -> Tree | None:
+    async def _old_tree(self, commit: str) -> fingerprint.Tree | None:
         if commit not in self.trees and len(self.trees) - len(set(self.commits.values())) >= _MOST_OLD_COMMITS:
             return None
         try:
@@ -275,18 +265,26 @@ class Reading:
         except JobFailed:
             return None
 
-    async def _tree(self, commit: str) -> Tree:
+    async def _tree(self, commit: str) -> fingerprint.Tree:
         if commit not in self.trees:
             root = self.roots.get(commit) or (await self.git.read("rev-parse", f"{commit}^{{tree}}")).strip()
-            entries = read_entries(root, await self.git.read("ls-tree", "-r", "-t", "-z", "--full-tree", commit))
+            entries = fingerprint.read_entries(
+                root, await self.git.read("ls-tree", "-r", "-t", "-z", "--full-tree", commit)
+            )
             # Exit code 1: no line has one.
-            lines = await self.git.read("grep", "-I", "-z", "-E", SOURCE_LINE, commit, "--", *CODE_FILES, ok=(0, 1))
-            self.trees[commit] = Tree(entries, read_uses(lines), await self._layout(commit, entries))
+            lines = await self.git.read(
+                "grep", "-I", "-z", "-E", fingerprint.SOURCE_LINE, commit, "--", *fingerprint.CODE_FILES, ok=(0, 1)
+            )
+            self.trees[commit] = fingerprint.Tree(
+                entries, fingerprint.read_uses(lines), await self._layout(commit, entries)
+            )
         return self.trees[commit]
 
     async def _layout(self, commit: str, entries: Mapping[str, str]) -> Layout:
         """Read the files of Terragrunt, where there are any."""
         if not any(path.endswith((UNIT, STACK)) for path in entries):
             return Layout({}, ())
-        lines = await self.git.read("grep", "-I", "-z", "-e", "", commit, "--", *TERRAGRUNT_FILES, ok=(0, 1))
-        return Layout(read_files(lines), entries)
+        lines = await self.git.read(
+            "grep", "-I", "-z", "-e", "", commit, "--", *fingerprint.TERRAGRUNT_FILES, ok=(0, 1)
+        )
+        return Layout(fingerprint.read_files(lines), entries)

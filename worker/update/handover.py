@@ -11,17 +11,22 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from worker.api.replies import JobRef
 from worker.children.child import death_signal_prefix
+from worker.errors import JobInterrupted
 from worker.logs.redactor import Redactor
+from worker.process_status import ProcessStatus
 from worker.program import Handover, Program
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
+from worker.statebackend.journal import sync_directory
 
 _FILE = "update.json"
 
@@ -88,7 +93,7 @@ def take_place(handover: Handover) -> str:
         shutil.copy2(path, copy)
         copy.replace(previous)
         handover.new.replace(path)
-        _sync_folder(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         return f"{path} could not be replaced: {error.strerror}."
     return ""
@@ -122,14 +127,6 @@ def _last_words(output_file: Path) -> str:
     return lines[-1][-_LONGEST_WORDS:] if lines else "it said nothing."
 
 
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
 @dataclass(frozen=True)
 class Note:
     """A note about an update that the runner gave up: the job, the version and the problem."""
@@ -153,3 +150,38 @@ def take_note(home: Path) -> Note | None:
         return None
     finally:
         file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Updater:
+    """The runner's updater; it exists only where the operator permits it and the program is one file."""
+
+    program: Program
+    home: Path
+    process_status: ProcessStatus
+    wait_empty: Callable[[JobRef], Awaitable[None]]
+    announce: Callable[[], None]
+
+    async def drain(self, ref: JobRef) -> None:
+        """Take no new jobs, and wait for all others to end."""
+        self.process_status.is_updating = True
+        self.announce()
+        await self.wait_empty(ref)
+
+    def carry_on(self) -> None:
+        """Take jobs again: the update was given up."""
+        if self.process_status.is_updating:
+            self.process_status.is_updating = False
+            self.announce()
+
+    def leave_for(self, new: Path, version: str, job: int) -> None:
+        """End the process and try the new file; the job is given back, for whichever version comes next."""
+        if self.process_status.is_leaving:
+            raise JobInterrupted("The runner received a stop signal.", code="runner_shutdown")
+        self.process_status.handover = Handover(self.program, new, version, job, self.home)
+        self.process_status.is_leaving = True
+
+    def problem_of(self, job: int) -> Note | None:
+        """Return, once, why the process that ran this job before could not hand over."""
+        note = take_note(self.home)
+        return note if note is not None and note.job == job else None

@@ -10,7 +10,12 @@ import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from packaging.version import InvalidVersion, Version
 
 from worker.api.replies import ClaimedJob
 from worker.attempt.workspace import Step, Workspace
@@ -18,9 +23,75 @@ from worker.download import download
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, JobInterrupted, Retryable
 from worker.program import Program, without_loader
-from worker.update.release import BY_HAND, Wanted, check_address, read_wanted
-from worker.update.updater import Updater
+from worker.settings.model import UpdateSettings
+from worker.update.handover import Updater
 from worker.version import __version__
+
+BY_HAND = "Update this runner by hand; its page shows the command."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One file of one release."""
+
+    version: str
+    url: str
+    sha256: str
+
+
+def read_wanted(payload: dict[str, Any], artifact: str, current: str) -> Wanted:
+    """Choose the file for this platform; an older version only where the job allows it."""
+    spec = payload.get("lifecycle") or {}
+    version = str(spec.get("version") or "")
+    _refuse_downgrade(version, current, is_asked=spec.get("allow_downgrade") is True)
+    offered = [each for each in spec.get("artifacts") or [] if each.get("name") == artifact]
+    if not offered:
+        raise JobFailed(
+            f"Release {version} has no file {artifact}.",
+            code="update_no_artifact",
+            hint=f"Publish the release with a file for this platform. {BY_HAND}",
+        )
+    return Wanted(version, str(offered[0].get("url")), str(offered[0].get("sha256")))
+
+
+def _refuse_downgrade(version: str, current: str, *, is_asked: bool) -> None:
+    try:
+        is_older = Version(version) < Version(current)
+    except InvalidVersion as error:
+        raise JobFailed(f"{version!r} is not a version.", code="bad_payload") from error
+    if is_older and not is_asked:
+        raise JobFailed(
+            f"This runner is at {current}, which is newer than {version}.",
+            code="update_downgrade",
+            hint="Name the older version when you ask for the update, if you want to go back to it.",
+        )
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return f"{parts.scheme}://{parts.hostname}:{port}"
+
+
+def check_address(url: str, settings: UpdateSettings, project: str) -> None:
+    """Refuse an address that may be listened to on the way, or that the operator did not name; redirects as well."""
+    origin = origin_of(url)
+    if origin == origin_of(project):
+        return
+    if not origin.startswith("https://"):
+        raise JobFailed(
+            f"The new version would come from {origin}, which is neither https nor the project's own address.",
+            code="update_address",
+            hint=f"Publish the release with an https address. {BY_HAND}",
+        )
+    if settings.origins and origin not in {origin_of(each) for each in settings.origins}:
+        raise JobFailed(
+            f"The new version would come from {origin}, which Update.Origins does not list.",
+            code="update_address",
+            hint=f"Add it to Update.Origins if you trust it. {BY_HAND}",
+        )
+
 
 MOST_BYTES = 512 * 1024 * 1024
 
@@ -67,10 +138,12 @@ def _failing(version: str, problem: str) -> Callable[[Workspace], Awaitable[None
 class _Update:
     """One attempt to get from this version to another."""
 
+    # The file of the release that the job wants; the first step finds it.
+    wanted: Wanted
+
     def __init__(self, space: Workspace, updater: Updater) -> None:
         self._updater = updater
         self._new = Path()
-        self._wanted: Wanted | None = None
         self._space = space
 
     def steps(self) -> list[Step]:
@@ -81,17 +154,11 @@ class _Update:
             Step("restart", "Drain and restart", JobPhase.INIT, self._restart),
         ]
 
-    @property
-    def wanted(self) -> Wanted:
-        """The file of the release that the job wants; the first step finds it."""
-        assert self._wanted is not None
-        return self._wanted
-
     async def _fetch(self, space: Workspace) -> None:
         program, settings = self._updater.program, space.context.settings
-        self._wanted = read_wanted(space.job.payload, program.artifact, __version__)
+        self.wanted = read_wanted(space.job.payload, program.artifact, __version__)
         check = lambda url: check_address(url, settings.update, settings.server.url)  # noqa: E731
-        self._new = await fetch_beside(program, self._wanted, check, space.say)
+        self._new = await fetch_beside(program, self.wanted, check, space.say)
 
     async def _check(self, space: Workspace) -> None:
         """Ask the file for its version; one that cannot even print that is not worth draining for."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 import boto3
 
 from stack.settings import PROJECT
-from worker.cloud.target import CLUSTER
+from worker.cloud.target_store import CLUSTER
 
 # The image's tag is the version that is in it.
 START = (

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.cloud.account import listing
 from tests.support.extent import sampled
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, begin
-from worker.cloud.target import CLUSTER, Network, Target
+from worker.cloud.target_store import CLUSTER, Network, Target
 from worker.errors import JobFailed
 
 pytestmark = pytest.mark.anyio

@@ -10,11 +10,10 @@ import pytest
 from stack.settings import PROJECT
 from tests.integration.cloud.test_lifecycle_steps import REGION, TARGET, RecordingTargetStore, give_rights_by_hand, run
 from worker.cloud import session
-from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE
+from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, check_ecs, check_network
 from worker.cloud.service import set_desired
 from worker.cloud.session import open_cloud
-from worker.cloud.target import Network
-from worker.cloud.verify import check_ecs, check_network
+from worker.cloud.target_store import Network
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("aws")]
 POLICY = PROJECT / "deploy/aws/deployer-policy.json"

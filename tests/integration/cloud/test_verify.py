@@ -6,9 +6,8 @@ import boto3
 import pytest
 
 from tests.integration.cloud.account import listing
-from worker.cloud.lifecycle import call
+from worker.cloud.lifecycle import call, check_ecs, check_network, targets
 from worker.cloud.session import open_cloud
-from worker.cloud.verify import check_ecs, check_network, targets
 from worker.errors import JobFailed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("aws")]

@@ -10,8 +10,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
 from worker.attempt.control import JobControl, Lease
-from worker.attempt.outcome import Outcome, given_back
-from worker.attempt.saved_attempt import attempt_folder
+from worker.attempt.outcome import Outcome, attempt_folder, given_back
 from worker.enums import JobStatus, JobType
 from worker.errors import ExitCode, RunnerUnfit
 from worker.executor import Executor

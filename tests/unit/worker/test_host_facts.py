@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.engines.finder import EngineFinder
+from worker.finder import EngineFinder
 from worker.host_facts import HostFacts
 from worker.process_status import ProcessStatus
 from worker.settings import load_settings

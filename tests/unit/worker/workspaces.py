@@ -13,14 +13,14 @@ from worker.attempt.control import JobControl
 from worker.attempt.spec import read_spec
 from worker.attempt.workspace import Workspace
 from worker.children.isolation import find_isolation
-from worker.engines.finder import EngineFinder
 from worker.enums import JobType
+from worker.finder import EngineFinder
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
 from worker.settings import load_settings
 from worker.statebackend.backend import StateBackend
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 MODULE = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}
 

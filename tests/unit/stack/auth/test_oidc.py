@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
-from stack.auth.oidc import LONGEST_TOKEN, Oidc, Provider, RefusedGrant, Tokens
-from stack.auth.outgoing import MOST_BYTES, Outgoing, ProviderFault
+from stack.auth.oidc import LONGEST_TOKEN, MOST_BYTES, Oidc, Outgoing, Provider, ProviderFault, RefusedGrant, Tokens
 
 ISSUER = "https://id.example.com"
 PROVIDER = Provider("custom:x", ISSUER, "", "client", "s%cret:")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from stack.auth.totp import address_of, code_of, matching_step, new_secret, picture_of, step_at
+from stack.auth.factors import address_of, code_of, matching_step, new_secret, picture_of, step_at
 
 # RFC 6238, appendix B, SHA-1; the last six of its eight digits.
 SECRET = base64.b32encode(b"12345678901234567890").decode()

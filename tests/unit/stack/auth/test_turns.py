@@ -7,8 +7,7 @@ import time
 import pytest
 
 from stack.auth.errors import AuthError
-from stack.auth.passwords import Passwords
-from stack.auth.turns import Turns
+from stack.auth.passwords import Passwords, Turns
 
 pytestmark = pytest.mark.anyio
 

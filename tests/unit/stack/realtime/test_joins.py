@@ -3,7 +3,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stack.realtime.joins import JoinRequest, binding_id, parse_join
+from stack.realtime.channel import JoinRequest, parse_join
+from stack.realtime.subscriptions import binding_id
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=8),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stack.realtime.values import array_to_json, commit_timestamp, converter, to_json
+from stack.realtime.catalog import array_to_json, commit_timestamp, converter, to_json
 
 
 @pytest.mark.parametrize(

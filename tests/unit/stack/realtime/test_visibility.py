@@ -1,4 +1,4 @@
-from stack.realtime.visibility import NOTHING, parse_snapshot
+from stack.realtime.fanout import NOTHING, parse_snapshot
 
 
 def test_a_snapshot_sees_transactions_committed_before_it() -> None:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from stack.rest.connection import PREPARED_LIMIT, Connection, DatabaseError, DatabaseGone, Statement
-from stack.rest.pool import Pool, PoolTimeout
+from stack.rest.pool import PREPARED_LIMIT, Connection, DatabaseError, DatabaseGone, Pool, PoolTimeout, Statement
 from tests.support.database import Database
 from tests.support.waiting import eventually
 

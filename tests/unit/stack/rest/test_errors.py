@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from stack.rest.connection import DatabaseError
 from stack.rest.errors import from_database
+from stack.rest.pool import DatabaseError
 
 
 def error(code: str, message: str = "m", details: str | None = None) -> DatabaseError:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from stack.rest.errors import RestError
 from stack.rest.query import Filter, parse_query
-from stack.rest.reading import read_statement, where
-from stack.rest.sqltext import Values, quoted
+from stack.rest.reading import Values, quoted, read_statement, where
 
 
 def rendered(query: str) -> tuple[str, list[bytes | None]]:

@@ -91,7 +91,7 @@ async def test_an_expired_token_is_renewed_once_and_the_call_sent_again() -> Non
     async def renew() -> None:
         transport.use(publishable_key="k", token="second")
 
-    assert await Server(transport, renew).append_logs(REF, [Chunk(3, "plan", "x")]) == 3
+    assert await Server(transport, renew).append_logs(REF, [vars(Chunk(3, "plan", "x"))]) == 3
     assert network.tokens == ["Bearer first", "Bearer second"]
 
 
@@ -117,7 +117,7 @@ ASKED: dict[str, Callable[[Server], Awaitable[Any]]] = {
     "heartbeat": lambda server: server.heartbeat(WorkerStatus.ONLINE, "1", [], None),
     "claim": lambda server: server.claim(uuid4(), 1),
     "report": lambda server: server.report(REF, JobPhase.APPLY, [], None),
-    "append_logs": lambda server: server.append_logs(REF, [Chunk(1, "plan", "x")]),
+    "append_logs": lambda server: server.append_logs(REF, [vars(Chunk(1, "plan", "x"))]),
     "state_get": lambda server: server.state_get(REF, seconds=0),
     "state_put": lambda server: server.state_put(REF, "{}", "lock", seconds=0),
     "state_unlock": lambda server: server.state_unlock(REF, "lock", seconds=0),

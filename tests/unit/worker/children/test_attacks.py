@@ -16,7 +16,7 @@ from worker.children.isolation import Isolation
 from worker.children.sandbox.kernel import drop_rights
 from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.errors import Fatal
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 __all__ = ["place"]
 

@@ -14,7 +14,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.support.waiting import eventually, wait_until
 from worker.children.child import READ_BYTES, Child, Command, stop_with_grace
-from worker.children.orphans import COOKIE_VARIABLE, kill_orphans
+from worker.children.users import COOKIE_VARIABLE, kill_orphans
 
 pytestmark = pytest.mark.anyio
 

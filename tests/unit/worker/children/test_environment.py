@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.children import hardening
+from worker.children.child import memory_kills
 from worker.children.environment import host_variables, job_variables, search_path, sensitive_values
-from worker.children.memory import memory_kills
 from worker.errors import JobFailed
 
 FORBIDDEN = [

@@ -20,7 +20,7 @@ print(os.environ["COLOUR"])
 # An orphan ends, the runner is interrupted from outside by nobody, and leaves with a code of its own.
 FIRST = """
 import os, subprocess, sys, time
-from worker.children.init_process import step_aside_if_first
+from worker.children.hardening import step_aside_if_first
 step_aside_if_first()
 assert os.getpid() != 1
 print(os.environ["WORKER_TOKEN"] == "ryw_secret", "ryw_secret" in open("/proc/1/environ").read())

@@ -19,11 +19,11 @@ from tests.support.waiting import eventually, wait_until
 from worker.attempt.isolating import check_secrets, check_strangers
 from worker.children.child import Child, stop_with_grace
 from worker.children.isolation import KEEPER, find_isolation
-from worker.children.orphans import COOKIE_VARIABLE
 from worker.children.sandbox.kernel import CANNOT_START
+from worker.children.users import COOKIE_VARIABLE
 from worker.errors import Fatal
 from worker.settings import SettingsError, load_settings
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 __all__ = ["place"]
 
@@ -296,7 +296,7 @@ asyncio.run(main())
     await process.wait()
     await eventually(lambda: _truth((place.root / "signals").exists()))
     assert (place.root / "signals").read_text() == "SIGINT"
-    from worker.children.orphans import kill_orphans
+    from worker.children.users import kill_orphans
 
     assert kill_orphans(cookie) >= 1
     wait_until(lambda: kill_orphans(cookie) == 0)

@@ -7,7 +7,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.cloud.planner import BOOT_PATIENCE, BREAKER_REST, Limits, Load, Memory, Verdict, plan
+from worker.cloud.scaler import BOOT_PATIENCE, BREAKER_REST, Limits, Load, Memory, Verdict, plan
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TICK = timedelta(seconds=10)

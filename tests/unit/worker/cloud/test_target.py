@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from worker.cloud.target import Target
+from worker.cloud.target_store import Target
 
 LIFECYCLE: dict[str, Any] = {
     "worker": {"id": "6f1c2a52-6a3e-4f0e-9d0a-0c8b8d4c8f10", "name": "prod-eu"},

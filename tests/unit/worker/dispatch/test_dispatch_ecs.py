@@ -10,7 +10,7 @@ import pytest
 from stack.settings import PROJECT
 from tests.unit.worker.dispatch.conftest import REGION, RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.fakes import HandClock
-from worker.clock import SystemClock
+from worker.clock import Clock
 from worker.dispatch import Order, dispatcher_for
 from worker.dispatch.base import LOST
 from worker.dispatch.ecs import EcsDispatcher, EcsExecution
@@ -56,7 +56,7 @@ def settings(subnet: str, security_group: str, make_settings: MakeSettings) -> S
     )
 
 
-class QuickClock(SystemClock):
+class QuickClock(Clock):
     """Does not wait between two looks."""
 
     async def sleep(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from worker.children.mounts import View
 from worker.children.sandbox.landlock import version
 from worker.doctor.check import Verdict
 from worker.doctor.isolation import PROMISES, Promise, attempts, depth, isolation, reach, strength
-from worker.settings.isolation import IsolationWay
+from worker.settings.dispatcher import IsolationWay
 
 __all__ = ["place"]
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from worker.attempt.spec import DriftRule
-from worker.engines.drift import without_ignored
-from worker.engines.plan_changes import changes_of
+from worker.engines.plan_changes import changes_of, without_ignored
 from worker.engines.plan_summary import summarise
 
 

@@ -15,13 +15,11 @@ import pytest
 from cli.engines.cache import cached, install
 from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
-from worker.attempt.context import FoundEngine
-from worker.engines.finder import EngineFinder
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.redacted_plan import secret_outputs, shown_outputs
-from worker.engines.versions import choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
+from worker.finder import EngineFinder, FoundEngine, choose_version, named_version
 
 PLAN = {
     "resource_changes": [
@@ -200,7 +198,7 @@ async def test_an_engine_that_does_not_answer_is_ended(tmp_path: Path, monkeypat
     pid = tmp_path / "pid"
     (tmp_path / "tofu").write_text(f"#!/bin/sh\necho $$ >{pid}.new && mv {pid}.new {pid}\nexec sleep 600\n")
     (tmp_path / "tofu").chmod(0o755)
-    monkeypatch.setattr("worker.engines.finder._VERSION_SECONDS", 2)
+    monkeypatch.setattr("worker.finder._VERSION_SECONDS", 2)
     finder = EngineFinder([tmp_path], {"PATH": os.defpath})
     while not pid.exists():  # on a busy machine it may be ended before it has begun
         await finder.refresh()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import eventually
-from worker.attempt.context import FoundEngine
-from worker.engines.plugin_cache import alone_in, locks_itself
+from worker.engines.module_backend import alone_in, locks_itself
 from worker.enums import EngineName
+from worker.finder import FoundEngine
 
 HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print(1, flush=True); input()"
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.worker.workspaces import open_workspace
 from worker.api.replies import BoundValues
-from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.module_backend import BACKEND_FILE
 from worker.engines.terragrunt import OUTPUTS_FILE, TerragruntDriver
 from worker.enums import EngineName
 from worker.errors import JobFailed
+from worker.finder import FoundEngine
 
 pytestmark = pytest.mark.anyio
 APP = """

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from worker.errors import JobFailed
 from worker.files.archive import MOST_FILES, unpack
-from worker.files.safe_path import split_path
-from worker.files.safe_writer import SafeWriter
+from worker.files.safe_writer import SafeWriter, split_path
 
 
 def writer(root: Path, *, most_bytes: int = 10_000, most_files: int = 10) -> SafeWriter:

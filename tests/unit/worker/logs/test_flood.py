@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.fakes import Network
 from worker.attempt.control import JobControl, Stop, StopCause
 from worker.children.child import Command
-from worker.clock import SystemClock
+from worker.clock import Clock
 from worker.enums import CancelKind
 from worker.errors import JobCancelled
 from worker.logs.job_log import JobLog
@@ -36,7 +36,7 @@ class Heartbeats:
     """A heartbeat against a server that notes when each heartbeat arrived."""
 
     def __init__(self) -> None:
-        clock = SystemClock()
+        clock = Clock()
         self.times: list[float] = []
 
         def answer(_: str, __: dict[str, Any]) -> Any:

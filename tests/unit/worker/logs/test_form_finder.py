@@ -6,7 +6,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.logs.form_finder import FEWEST_SAMPLED, SHORTEST_SAMPLED, FormFinder
+from worker.logs.secret_forms import FEWEST_SAMPLED, SHORTEST_SAMPLED, FormFinder
 
 LINE = "module.network.aws_subnet.private[2]: Creation complete after 12s [id=subnet-0a1b2c3d]\n"
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.logs.decoder import OutputDecoder
 from worker.logs.redactor import LONGEST_HELD_LINE, MASK, Redactor
+from worker.logs.texts import OutputDecoder
 
 SECRET = "s3cr3t/+pa$$'\"wörd&<x>"
 JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhYmMifQ.c2lnbmF0dXJl"

@@ -11,11 +11,11 @@ from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import JobRef
 from worker.attempt.outcome import Outcome
-from worker.clock import SystemClock
+from worker.clock import Clock
 from worker.enums import JobStatus
 from worker.logs.shipper import MOST_BYTES, BatchRules, Shipper
 from worker.logs.spool import Spool
-from worker.running.finishing import finish_completely
+from worker.running.reporter import finish_completely
 
 pytestmark = pytest.mark.anyio
 REF = JobRef(job=1, attempt=1)
@@ -97,9 +97,7 @@ async def test_requests_stay_small(tmp_path: Path) -> None:
 
 async def test_the_first_line_leaves_at_once_and_the_next_wait(tmp_path: Path) -> None:
     store = Store()
-    shipper = Shipper(
-        Network(store).server(), REF, spool := Spool(tmp_path), BatchRules(period_seconds=300), SystemClock()
-    )
+    shipper = Shipper(Network(store).server(), REF, spool := Spool(tmp_path), BatchRules(period_seconds=300), Clock())
 
     async def has_chunks() -> bool:
         return bool(store.chunks)

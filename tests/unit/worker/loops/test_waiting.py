@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from worker.loops.waiting import wait_for_wake_up
+from worker.clock import wait_for_wake_up
 
 pytestmark = pytest.mark.anyio
 

@@ -13,20 +13,18 @@ from wire.hcl_blocks import parse
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
-from worker.attempt.outcome import Outcome
-from worker.attempt.saved_attempt import load_attempt
+from worker.attempt.outcome import Outcome, load_attempt
 from worker.attempt.workspace import Act, Step, Workspace
-from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
 from worker.errors import JobFailed
+from worker.finder import EngineFinder
 from worker.logs.shipper import Shipper
 from worker.running.attempt_runner import Attempt
 from worker.running.reporter import Reporter
 from worker.running.table import JobHandle
 from worker.settings import load_settings
 from worker.statebackend.delivery import JournaledState
-from worker.statebackend.journal import FOLDER
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import FOLDER, take_seal
 
 pytestmark = pytest.mark.anyio
 ENDED = {"status": "FAILED"}

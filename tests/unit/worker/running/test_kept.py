@@ -8,11 +8,10 @@ import pytest
 from tests.unit.worker.fakes import Network, refusal
 from worker.api.replies import JobRef
 from worker.attempt.context import KEPT_FOLDER, JobContext
-from worker.engines.finder import EngineFinder
+from worker.finder import EngineFinder
 from worker.running.recovery import hand_over_kept
 from worker.settings import load_settings
-from worker.statebackend.journal import Journal, Kind
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import Journal, Kind, take_seal
 
 pytestmark = pytest.mark.anyio
 REF = JobRef(job=26, attempt=1)

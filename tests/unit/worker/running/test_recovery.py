@@ -9,15 +9,14 @@ import stamina
 
 from tests.unit.worker.fakes import HandClock, Network
 from worker.attempt.context import JobContext
-from worker.attempt.outcome import Outcome, given_back
-from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, leftovers, save_attempt
-from worker.engines.finder import EngineFinder
+from worker.attempt.outcome import Outcome, SavedAttempt, attempt_folder, given_back, leftovers, save_attempt
 from worker.enums import JobStatus
 from worker.errors import RunnerUnfit
+from worker.finder import EngineFinder
 from worker.running.recovery import recover
 from worker.running.table import JobTable
 from worker.settings import load_settings
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio
 

@@ -10,15 +10,15 @@ from tests.unit.worker.fakes import HandClock, Network
 from worker.api.replies import ClaimedJob
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl, Lease
-from worker.attempt.saved_attempt import leftovers
+from worker.attempt.outcome import leftovers
 from worker.dispatch.base import Execution, Order
-from worker.engines.finder import EngineFinder
 from worker.enums import JobType
 from worker.errors import RunnerUnfit
+from worker.finder import EngineFinder
 from worker.running.remote import RemoteAttempt
 from worker.running.table import JobHandle
 from worker.settings import load_settings
-from worker.statebackend.sealing import take_seal
+from worker.statebackend.journal import take_seal
 
 pytestmark = pytest.mark.anyio
 ENVIRON = {

@@ -18,8 +18,18 @@ from worker.api.replies import JobRef
 from worker.engines.rescue import left_state
 from worker.statebackend import journal
 from worker.statebackend.delivery import JournaledState, hand_over
-from worker.statebackend.journal import FOLDER, Entry, Journal, Kind, keep_journal, kept_entries
-from worker.statebackend.sealing import KEY_FILE, Seal, Unreadable, take_seal
+from worker.statebackend.journal import (
+    FOLDER,
+    KEY_FILE,
+    Entry,
+    Journal,
+    Kind,
+    Seal,
+    Unreadable,
+    keep_journal,
+    kept_entries,
+    take_seal,
+)
 
 pytestmark = pytest.mark.anyio
 REF = JobRef(job=7, attempt=2)

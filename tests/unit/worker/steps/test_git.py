@@ -19,8 +19,7 @@ from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.settings.model import GitSettings
-from worker.steps.fetch_bounds import bounded
-from worker.steps.git import fetch_git
+from worker.steps.git import bounded, fetch_git
 
 pytestmark = pytest.mark.anyio
 SECRET = "NETRC-SECRET-77"

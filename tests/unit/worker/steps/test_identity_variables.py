@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from worker.api.replies import IssuedToken
-from worker.steps.identity_variables import IdentityFiles, ProviderSetup, set_up
+from worker.steps.identity import IdentityFiles, ProviderSetup, set_up
 
 FOLDER = Path("/job/identity")
 GCP = "projects/1/locations/global/workloadIdentityPools/p/providers/x"

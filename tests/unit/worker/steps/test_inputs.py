@@ -7,13 +7,13 @@ import pytest
 
 from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.api.replies import GivenVariable
-from worker.attempt.context import FoundEngine
-from worker.attempt.variables import JobVariables
+from worker.attempt.sealed_values import JobVariables
 from worker.engines.hcl import EXPRESSIONS_FILE, INPUTS_FILE, HclDriver
 from worker.engines.pulumi import PulumiDriver
 from worker.enums import EngineName, VariableKind
 from worker.errors import JobFailed
-from worker.steps.bound_inputs import write_inputs
+from worker.finder import FoundEngine
+from worker.steps.recipes import write_inputs
 
 pytestmark = pytest.mark.anyio
 GIVEN = JobVariables.of([

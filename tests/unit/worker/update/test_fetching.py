@@ -9,10 +9,9 @@ import pytest
 from tests.unit.worker.update.releases import CONTENT, releases
 from worker.errors import JobFailed
 from worker.program import Program
-from worker.settings.update import UpdateSettings
+from worker.settings.model import UpdateSettings
 from worker.update import recipe
-from worker.update.recipe import fetch_beside
-from worker.update.release import Wanted, check_address
+from worker.update.recipe import Wanted, check_address, fetch_beside
 
 pytestmark = pytest.mark.anyio
 RIGHT = hashlib.sha256(CONTENT).hexdigest()

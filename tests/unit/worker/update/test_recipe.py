@@ -18,10 +18,9 @@ from worker.logs.redactor import Redactor
 from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.running.table import JobHandle, JobTable
-from worker.settings.update import UpdateSettings
-from worker.update.handover import Note, leave_note
+from worker.settings.model import UpdateSettings
+from worker.update.handover import Note, Updater, leave_note
 from worker.update.recipe import is_own_update, update_recipe
-from worker.update.updater import Updater
 from worker.version import __version__
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +39,9 @@ class Place:
         self.process_status, self.table = ProcessStatus(), JobTable(HandClock())
         self.announced: list[bool] = []
         self.drained = asyncio.Event()
-        self.updater: Updater | None = Updater(program, self.home, self.process_status, self.table, self.announce)
+        self.updater: Updater | None = Updater(
+            program, self.home, self.process_status, self.table.wait_empty, self.announce
+        )
         self.release = self.home / "release"
         self.release.write_bytes(script(says))
         url, digest = f"https://example.org/{version}", hashlib.sha256(script(says)).hexdigest()

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from worker.errors import JobFailed
-from worker.settings.update import UpdateSettings
-from worker.update.release import Wanted, check_address, read_wanted
+from worker.settings.model import UpdateSettings
+from worker.update.recipe import Wanted, check_address, read_wanted
 
 NAME = "runyard-worker-linux-x86_64.pex"
 FILES = [

@@ -42,15 +42,13 @@ $$;
 
 -- Refuses a role that no service account may have: roles count in the whole organisation, and owners are people.
 create function private.check_account_role(p_role text, p_path text) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A service account may be viewer, operator or admin.',
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A service account may be viewer, operator or admin.',
     'Owners are people: somebody must answer for the organisation.')
   where p_role is not null and p_role not in ('viewer', 'operator', 'admin');
-  perform private.fail('RY422', 'A service account with a role serves the whole organisation.',
+  select private.fail('RY422', 'A service account with a role serves the whole organisation.',
     'Leave its path empty, or its role; make two accounts where you need both.')
-  where p_role is not null and coalesce(p_path, '') <> '';
-end;
+  where p_role is not null and coalesce(p_path, '') <> ''
 $$;
 
 create function private.create_service_account(

@@ -238,13 +238,11 @@ end;
 $$;
 
 create function private.list_change_records(p_module uuid, p_after integer default 0) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_records_of(p_module);
-  return (select coalesce(jsonb_agg(private.record_json(r) order by r.sequence), '[]') from (
+language sql stable security definer set search_path = '' as $$
+  select private.need_records_of(p_module);
+  select coalesce(jsonb_agg(private.record_json(r) order by r.sequence), '[]') from (
     select * from private.change_records as r where r.module_id = p_module and r.sequence > coalesce(p_after, 0)
-    order by r.sequence limit 200) as r);
-end;
+    order by r.sequence limit 200) as r
 $$;
 comment on function private.list_change_records is
   'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';

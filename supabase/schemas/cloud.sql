@@ -47,12 +47,10 @@ $$;
 
 -- One job at a time deploys, updates or removes a runner.
 create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
     'Wait until it is done.')
-  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
-end;
+  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING'
 $$;
 
 -- Writes down what a job found out about a cloud identity.
@@ -70,14 +68,12 @@ language sql set search_path = '' as $$
 $$;
 
 -- Refuses limits for scaling that no planner could follow.
-create function private.check_scaling(p_scaling jsonb) returns void language plpgsql stable set search_path = '' as $$
-begin
+create function private.check_scaling(p_scaling jsonb) returns void language sql stable set search_path = '' as $$
   -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
-  perform private.check_options('scaling', p_scaling);
-  perform private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
+  select private.check_options('scaling', p_scaling);
+  select private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
     'min is 0 to max; leave out what has no limit.')
-  where (p_scaling ->> 'min')::integer > (p_scaling ->> 'max')::integer or p_scaling @? '$.* ? (@ == null)';
-end;
+  where (p_scaling ->> 'min')::integer > (p_scaling ->> 'max')::integer or p_scaling @? '$.* ? (@ == null)'
 $$;
 
 -- Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.

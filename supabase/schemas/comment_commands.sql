@@ -187,13 +187,11 @@ comment on function private.unlink_git_login is
   'Ends the link of a login at a git provider. Admins; members end their own.';
 
 create function private.list_git_logins(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
-    from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
-    where l.org_id = p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
+  from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
+  where l.org_id = p_org
 $$;
 comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
 

@@ -19,18 +19,14 @@ comment on view private.organizations_in_maintenance is
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
 -- there is none.
-create function private.current_maintenance(p_org uuid) returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
-end;
+create function private.current_maintenance(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
+  select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org
 $$;
 
 create function private.maintenance(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
-  return private.current_maintenance(p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
+  select private.current_maintenance(p_org)
 $$;
 comment on function private.maintenance is
   'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
@@ -70,29 +66,25 @@ end;
 $$;
 
 create function private.set_maintenance(p_org uuid, p_until timestamptz default null, p_reason text default null)
-returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('organization.maintain', p_org);
-  perform private.check_maintenance(p_until, p_reason);
+returns jsonb language sql security definer set search_path = '' as $$
+  select private.need('organization.maintain', p_org);
+  select private.check_maintenance(p_until, p_reason);
   update public.organizations set maintenance_until = p_until,
     maintenance_reason = case when p_until is not null then trim(p_reason) end where id = p_org;
-  perform private.note_maintenance(p_org, p_until, p_reason);
-  return jsonb_build_object('maintenance', private.current_maintenance(p_org));
-end;
+  select private.note_maintenance(p_org, p_until, p_reason);
+  select jsonb_build_object('maintenance', private.current_maintenance(p_org))
 $$;
 comment on function private.set_maintenance is
   'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
 
 create function private.set_installation_maintenance(p_until timestamptz default null, p_reason text default null)
-returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.check_maintenance(p_until, p_reason);
+returns jsonb language sql security definer set search_path = '' as $$
+  select private.check_maintenance(p_until, p_reason);
   update private.installation set maintenance_until = p_until,
     maintenance_reason = case when p_until is not null then trim(p_reason) end where is_only;
-  perform private.note_maintenance(null, p_until, p_reason);
-  return jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
-    'installation', 'until', p_until, 'reason', trim(p_reason)) end);
-end;
+  select private.note_maintenance(null, p_until, p_reason);
+  select jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
+    'installation', 'until', p_until, 'reason', trim(p_reason)) end)
 $$;
 comment on function private.set_installation_maintenance is
   'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
@@ -326,9 +318,8 @@ comment on function private.resolve_attention is
 -- The people who requested a job: directly, by requesting the job that it retries or follows, by running a schedule of
 -- which it or its plan is part, or by making the change that it was planned for.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
-language plpgsql stable set search_path = '' as $$
-begin
-  return query with recursive line as (
+language sql stable set search_path = '' as $$
+  with recursive line as (
     select p_job.created_by as who, p_job.retry_of, p_job.plan_job_id
     union
     select j.created_by, j.retry_of, j.plan_job_id from line as l join public.provision_jobs as j
@@ -341,8 +332,7 @@ begin
   select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
   where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
   union
-  select private.change_makers(p_job);
-end;
+  select private.change_makers(p_job)
 $$;
 
 -- Whether nobody but this member may approve jobs.

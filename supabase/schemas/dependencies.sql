@@ -52,29 +52,24 @@ comment on column private.dependency_proposals.bindings is 'Inputs of the consum
 
 -- The modules that code reads outputs of: by path, or by folder in the same source.
 create function private.read_modules(p_module public.modules, p_reads jsonb)
-returns table (producer_id uuid, bindings jsonb) language plpgsql stable set search_path = '' as $$
-begin
-  return query
-    select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
-    from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
-      with ordinality as r (value, place)
-    join public.modules as m on m.org_id = p_module.org_id and m.deleted_at is null and m.id <> p_module.id
-      and case when r.value ? 'folder' then m.source - 'subfolder' = p_module.source - 'subfolder'
-          and trim(both '/' from coalesce(m.source ->> 'subfolder', '')) = r.value ->> 'folder'
-        else m.path = replace(r.value ->> 'workspace', '.', '/') and exists (
-          select from public.organizations as o where o.id = m.org_id and o.slug = r.value ->> 'organization') end
-    where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last;
-end;
+returns table (producer_id uuid, bindings jsonb) language sql stable set search_path = '' as $$
+  select distinct on (m.id) m.id, coalesce(nullif(r.value -> 'bindings', 'null'), '{}')
+  from jsonb_array_elements(case when jsonb_typeof(p_reads) = 'array' then p_reads else '[]' end)
+    with ordinality as r (value, place)
+  join public.modules as m on m.org_id = p_module.org_id and m.deleted_at is null and m.id <> p_module.id
+    and case when r.value ? 'folder' then m.source - 'subfolder' = p_module.source - 'subfolder'
+        and trim(both '/' from coalesce(m.source ->> 'subfolder', '')) = r.value ->> 'folder'
+      else m.path = replace(r.value ->> 'workspace', '.', '/') and exists (
+        select from public.organizations as o where o.id = m.org_id and o.slug = r.value ->> 'organization') end
+  where r.place <= 200 order by m.id, r.value -> 'bindings' desc nulls last
 $$;
 
 create function private.propose(p_module public.modules, p_reads jsonb) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   insert into private.dependency_proposals as d (consumer_id, producer_id, bindings)
   select p_module.id, r.producer_id, r.bindings from private.read_modules(p_module, p_reads) as r
   on conflict (consumer_id, producer_id) do update set bindings = excluded.bindings
-    where d.bindings <> excluded.bindings;
-end;
+    where d.bindings <> excluded.bindings
 $$;
 
 -- Keeps which modules the code of a planned module reads outputs of.
@@ -500,15 +495,13 @@ comment on function private.worker_bound_values is
 
 -- Refuses a promotion between modules that do not come from one repository.
 create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'is_promotion is true or false.')
+returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'is_promotion is true or false.')
   where jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null');
-  perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+  select private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
     p_producer.path), 'A commit is promoted between modules of the same repository.')
   where p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
-    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url'));
-end;
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url'))
 $$;
 
 -- Returns why a module may not be applied with a commit, or null.

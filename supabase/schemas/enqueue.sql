@@ -33,15 +33,13 @@ $$;
 
 -- Refuses variables of one job that are not names and values.
 create function private.check_variables(p_variables jsonb, p_plan text) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.')
   where p_plan is not null;
-  perform private.fail('RY422', 'Variables are an object of names and values.',
+  select private.fail('RY422', 'Variables are an object of names and values.',
     'Write {"region": "eu-west-1"}; at most 1 MiB.')
   where jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
-    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
-end;
+    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$')
 $$;
 
 -- ## jobs
@@ -200,16 +198,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- Refuses a plan that was discarded, and one that an apply has already.
-create function private.check_plan_is_unused(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
+create function private.check_plan_is_unused(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Plan %s was discarded.', private.job_number(p_plan)), 'Make a new plan.')
   where private.discarded_at(p_plan) is not null;
-  perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+  select private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
     'Make a new plan.')
   where exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
-    and j.status not in ('FAILED', 'CANCELLED'));
-end;
+    and j.status not in ('FAILED', 'CANCELLED'))
 $$;
 
 -- Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.
@@ -269,13 +264,11 @@ $$;
 
 -- Names those of these modules that the organisation does not have.
 create function private.refuse_missing_modules(p_org uuid, p_modules uuid[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
+language sql stable set search_path = '' as $$
+  select private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
     select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
     where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null
-      and private.shown_path(p_org, m.path) = m.path)));
-end;
+      and private.shown_path(p_org, m.path) = m.path)))
 $$;
 
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
@@ -365,15 +358,10 @@ end;
 $$;
 
 -- Numbers as a person writes them: "7-9, 12".
-create function private.number_ranges(p_numbers bigint[]) returns text
-language plpgsql immutable set search_path = '' as $$
-begin
-  return (
-    select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
-      order by r)
-    from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
-  );
-end;
+create function private.number_ranges(p_numbers bigint[]) returns text language sql immutable set search_path = '' as $$
+  select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
+    order by r)
+  from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
 $$;
 
 -- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
@@ -501,15 +489,13 @@ comment on function private.enqueue_job is
 
 -- Refuses options that do not work for many modules at once.
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
   where p_modules is null or cardinality(p_modules) not between 1 and 1000;
-  perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
+  select private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
   where p_options ? 'plan_job_id';
-  perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
-  where p_options ? 'upload_id' and cardinality(p_modules) > 1;
-end;
+  select private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
+  where p_options ? 'upload_id' and cardinality(p_modules) > 1
 $$;
 
 -- The answer is `json`: it is sent as it is made.

@@ -403,20 +403,17 @@ comment on function private.installation_metrics is
 
 -- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
 create function private.open_transactions() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
+language sql stable security definer set search_path = '' as $$
   -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it. One
   -- of another database does not hinder it.
-  return (
-    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
-      select a.pid, a.usename as role, a.application_name as application, a.state,
-        round(extract(epoch from now() - a.xact_start))::integer as seconds
-      from pg_catalog.pg_stat_activity as a
-      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
-        and a.datname = current_database()
-      order by a.xact_start limit 5
-    ) as a);
-end;
+  select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
+    select a.pid, a.usename as role, a.application_name as application, a.state,
+      round(extract(epoch from now() - a.xact_start))::integer as seconds
+    from pg_catalog.pg_stat_activity as a
+    where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+      and a.datname = current_database()
+    order by a.xact_start limit 5
+  ) as a
 $$;
 comment on function private.open_transactions is
   'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '

@@ -111,13 +111,11 @@ comment on function private.complete_git_app is
   'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
 
 create function private.list_git_apps(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
       from public.git_connections as c where c.app_id = a.id and c.removed_at is null)) order by a.created_at), '[]')
-    from public.git_apps as a where a.org_id = p_org and a.number is not null);
-end;
+  from public.git_apps as a where a.org_id = p_org and a.number is not null
 $$;
 comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
 

@@ -45,18 +45,16 @@ comment on column public.job_identities.settings is 'Fields of its kind, such as
 
 -- Refuses fields that the kind does not have, and values that are not texts.
 create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_settings, case p_kind
+language sql immutable set search_path = '' as $$
+  select private.refuse_unknown_keys(p_settings, case p_kind
     when 'aws' then array['plan_role', 'apply_role', 'region']
     when 'gcp' then array['provider', 'plan_account', 'apply_account']
     when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
     when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
     when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
-  perform private.fail('RY422', 'The settings of an identity are texts of one line.')
+  select private.fail('RY422', 'The settings of an identity are texts of one line.')
   where exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
-    or s.value #>> '{}' ~ '[[:cntrl:]]');
-end;
+    or s.value #>> '{}' ~ '[[:cntrl:]]')
 $$;
 
 -- The audience that a provider's own documentation uses.

@@ -52,13 +52,11 @@ comment on function private.kept_states is
   'meanwhile. Members.';
 
 -- Refuses a further kept state of a job while people have many to decide about.
-create function private.check_kept_room(p_job bigint) returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+create function private.check_kept_room(p_job bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
     private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
   where (select count(*) from private.kept_states as k
-    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000;
-end;
+    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000
 $$;
 
 -- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner

@@ -269,10 +269,8 @@ comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB
 
 -- Refuses an upload that is not there, or not there any more. Volatile: what never changes is computed while a call is
 -- planned, whatever its condition.
-create function private.refuse_upload() returns void language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
-end;
+create function private.refuse_upload() returns void language sql set search_path = '' as $$
+  select private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.')
 $$;
 
 create function private.start_upload(p_module uuid) returns jsonb
@@ -361,13 +359,10 @@ end;
 $$;
 
 -- Refuses to apply the plan of an upload where the module does not allow it.
-create function private.check_upload_apply(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
+create function private.check_upload_apply(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
       j.number, m.path),
     'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
   from public.provision_jobs as j join public.modules as m on m.id = j.module_id
-  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
-end;
+  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads
 $$;

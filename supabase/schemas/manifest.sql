@@ -311,13 +311,11 @@ $$;
 
 -- The id of the thing with a name; refuses an unknown name.
 create function private.need_named(p_id uuid, p_kind text, p_name text) returns uuid
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
+language sql stable set search_path = '' as $$
+  select private.fail('RY404', format('There is no %s "%s".', p_kind, left(p_name, 200)),
     'Names are written as the lists show them.')
   where p_id is null;
-  return p_id;
-end;
+  select p_id
 $$;
 
 create function private.member_named(p_org uuid, p_email text) returns uuid

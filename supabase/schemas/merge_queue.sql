@@ -34,13 +34,11 @@ comment on column private.merge_groups.status is
 
 -- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
-returns void language plpgsql set search_path = '' as $$
-begin
+returns void language sql set search_path = '' as $$
   update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
     apply_set_id = p_group.apply_set_id
   where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
-  perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
-end;
+  select private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null)
 $$;
 
 -- ## entries

@@ -131,28 +131,24 @@ create trigger wake after insert or delete or update of description, source_kind
 -- ## checks of what people write
 
 -- Refuses hooks with unknown names or that are not scripts.
-create function private.check_hooks(p_hooks jsonb) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_hooks, array[
+create function private.check_hooks(p_hooks jsonb) returns void language sql immutable set search_path = '' as $$
+  select private.refuse_unknown_keys(p_hooks, array[
     'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
     'before_destroy', 'after_destroy', 'before_output', 'after_output']);
-  perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.')
+  select private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.')
   where exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
-    or length(h.value #>> '{}') > 65536);
-end;
+    or length(h.value #>> '{}') > 65536)
 $$;
 
 -- Refuses an address that git, a credential helper and a runner could read in different ways: each must find the same
 -- user and host in it. Characters are compared as they are after decoding, however often they were encoded.
-create function private.check_address(p_url text) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'The address has characters that programs read in different ways.',
+create function private.check_address(p_url text) returns void language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'The address has characters that programs read in different ways.',
     'Write user and host with letters, digits, dots and hyphens; nothing in it is %, \, a space or a control '
     'character, but the path may have others as %20.')
   where p_url ~ '[[:cntrl:][:space:]\\]' or p_url ~* '%(25)*([01][0-9a-f]|7f|5c)' or p_url ~ '://' and p_url !~
     '^[a-z+]+://([A-Za-z0-9_.~+][A-Za-z0-9_.~+-]*(:[^/@?#]*)?@)?'
-    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)';
-end;
+    '(([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?)?(/|$)'
 $$;
 
 -- Refuses a source that lacks what its kind needs, or that carries a password.
@@ -209,19 +205,17 @@ end;
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
-create function private.ensure_groups(p_org uuid, p_path text) returns uuid language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY422', format('"%s" is not a path.', p_path),
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid language sql set search_path = '' as $$
+  select private.fail('RY422', format('"%s" is not a path.', p_path),
     'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.')
   where not coalesce(private.is_path(p_path), false);
   -- A path is either: what is assigned to the group would go with the module.
-  perform private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
+  select private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
   from public.modules as m
   where m.org_id = p_org and m.path = any (private.path_prefixes(p_path)) and m.deleted_at is null;
   insert into public.groups (org_id, path)
   select p_org, g from unnest(private.path_prefixes(p_path)) as g where g <> '' on conflict (org_id, path) do nothing;
-  return (select g.id from public.groups as g where g.org_id = p_org and g.path = p_path);
-end;
+  select g.id from public.groups as g where g.org_id = p_org and g.path = p_path
 $$;
 
 -- ## locks of people
@@ -280,38 +274,34 @@ comment on function private.delete_group is 'Deletes an empty group. Admins.';
 
 -- Refuses a module's own backend where Runyard has its state, and where its engine has none.
 create function private.check_backend(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
     'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
   where p_module.backend = 'own' and p_module.engine = 'pulumi';
-  perform private.fail('RY409', 'Runyard has a state of this module.',
+  select private.fail('RY409', 'Runyard has a state of this module.',
     'Move it into your backend first, then create another module that keeps its own backend.')
-  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id);
-end;
+  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id)
 $$;
 
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_hooks(p_module.hooks);
-  perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
-  perform private.check_extra_files(p_module.extra_files);
+language sql stable set search_path = '' as $$
+  select private.check_hooks(p_module.hooks);
+  select private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
+  select private.check_extra_files(p_module.extra_files);
   -- Each of its jobs carries a copy.
-  perform private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
+  select private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
   where octet_length(p_module.source::pg_catalog.text) + octet_length(p_module.extra_files::pg_catalog.text) > 1048576;
-  perform private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan '
+  select private.fail('RY422', 'A time limit or a rule of drift is not valid.', 'Limits are 1 to 604800 s for plan '
     'and apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
     '2030-01-31); at most 100.')
   where not private.is_time_limits(p_module.time_limits) or not private.is_drift_rules(p_module.drift_ignores);
-  perform private.check_backend(p_module);
-  perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
+  select private.check_backend(p_module);
+  select private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
   where p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
-  );
-end;
+  )
 $$;
 
 -- A module with the fields changed that a specification names.
@@ -357,15 +347,12 @@ $$;
 -- ## a person's lock
 
 -- Refuses to lock a module while a job waits that would be claimed all the same.
-create function private.refuse_queued_changes(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
+create function private.refuse_queued_changes(p_module uuid) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
   where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
-    and j.type in ('APPLY', 'DESTROY', 'STATE');
-end;
+    and j.type in ('APPLY', 'DESTROY', 'STATE')
 $$;
 
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
@@ -395,13 +382,10 @@ comment on function private.lock_module is
   'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 
 -- Refuses what goes around somebody else's lock.
-create function private.refuse_others_lock(p_module uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+create function private.refuse_others_lock(p_module uuid) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
     'Ask them, or unlock it by force: tofu force-unlock, or the module''s page.')
-  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id();
-end;
+  from public.module_locks as l where l.module_id = p_module and l.user_id is distinct from private.caller_id()
 $$;
 
 create function private.unlock_module(p_module uuid, p_is_own boolean default false) returns jsonb

@@ -67,17 +67,15 @@ $$;
 
 -- Refuses a STATE job without a change, another job with one, and options that it has no use for.
 create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
     'Enqueue a STATE with state_change.')
   where p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
     or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply', 'confirm',
       'plan_job_id', 'bring_state'];
-  perform private.check_state_action(p_options -> 'state_change');
-  perform private.check_state_change(p_modules, p_options -> 'state_change');
-  perform private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null));
-end;
+  select private.check_state_action(p_options -> 'state_change');
+  select private.check_state_change(p_modules, p_options -> 'state_change');
+  select private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null))
 $$;
 
 -- Describes a change of a state in one line of at most 500 characters.

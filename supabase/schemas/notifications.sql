@@ -240,15 +240,13 @@ comment on column private.sendable_deliveries.at_once is 'How many messages of i
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
-create function private.end_orphans() returns void language plpgsql set search_path = '' as $$
-begin
+create function private.end_orphans() returns void language sql set search_path = '' as $$
   -- Written by an event at the moment when the rule was removed.
   update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
     when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
   where d.status = 'PENDING' and d.next_at <= now()
     and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
-    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
-end;
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null)
 $$;
 
 -- Messages that may be sent now, each with its place among its organisation's.
@@ -345,12 +343,10 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.list_notification_rules(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('notification.read', p_org);
-  return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
-    from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('notification.read', p_org);
+  select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
+  from public.notification_rules as r where r.org_id = p_org and r.removed_at is null
 $$;
 comment on function private.list_notification_rules is
   'Notification rules, each with its last delivery; of an address only its hint. Members.';
@@ -482,13 +478,12 @@ comment on function private.test_notification_rule is 'Sends a test by a rule. A
 -- ## the log
 create function private.list_deliveries(
   p_org uuid, p_status text default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('notification.manage', p_org);
-  perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.')
+) returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('notification.manage', p_org);
+  select private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.')
   where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
     'KEPT', 'FAILED');
-  return jsonb_build_object('total', (
+  select jsonb_build_object('total', (
       select count(*) from (
         select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
       where p_status is null or d.status = p_status),
@@ -499,8 +494,7 @@ begin
       from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
         and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
       left join public.notification_rules as r on r.id = d.rule_id
-      left join public.git_connections as c on c.id = d.rule_id));
-end;
+      left join public.git_connections as c on c.id = d.rule_id))
 $$;
 comment on function private.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';

@@ -27,15 +27,13 @@ comment on function private.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 
 create function private.set_organization_makers(p_who public.organization_makers) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.')
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.')
   where p_who is null;
   update private.installation set organization_makers = p_who where is_only;
-  perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
+  select private.audit(null, 'installation.organization_makers', 'installation', null, null,
     jsonb_build_object('who', p_who));
-  return jsonb_build_object('who', p_who);
-end;
+  select jsonb_build_object('who', p_who)
 $$;
 comment on function private.set_organization_makers is
   'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
@@ -134,49 +132,41 @@ $$;
 comment on function private.delete_organization is
   'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
 
-create function private.my_organizations() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_proved();
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
-      m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
-        and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
-        from private.bindings_of(o.id, private.caller_id()) as b
-        cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)), 'without', (select p.name
-        from private.sign_in_providers as p where p.org_id = o.id and p.is_only
-          and p.break_glass = private.caller_id() and not private.entered_through(p.provider)))
-      order by o.name, o.id), '[]')
-    from (
-      select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
-      union all
-      select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
-    ) as m join public.organizations as o on o.id = m.org_id);
-end;
+create function private.my_organizations() returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need_proved();
+  select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
+    m.role, 'is_last', exists (select from private.last_organizations as l where l.org_id = o.id
+      and l.user_id = private.caller_id()), 'sees', private.seen(o.id), 'verbs', array(select distinct v.verb
+      from private.bindings_of(o.id, private.caller_id()) as b
+      cross join unnest(private.verbs_of(o.id, b.role)) as v (verb)), 'without', (select p.name
+      from private.sign_in_providers as p where p.org_id = o.id and p.is_only
+        and p.break_glass = private.caller_id() and not private.entered_through(p.provider)))
+    order by o.name, o.id), '[]')
+  from (
+    select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
+    union all
+    select a.org_id, private.role_of(a) from private.acting_account() as a where a.id is not null
+  ) as m join public.organizations as o on o.id = m.org_id
 $$;
 comment on function private.my_organizations is
   'The caller''s organisations with their role in each, which one was opened last, the prefixes that a guest sees '
   '(null: all), the verbs that roles at paths add somewhere, and without which provider a break-glass owner came in.';
 
 create function private.open_organization(p_org uuid) returns void
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
+language sql security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
   insert into private.last_organizations (user_id, org_id)
   select m.user_id, m.org_id from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
-  on conflict (user_id) do update set org_id = excluded.org_id;
-end;
+  on conflict (user_id) do update set org_id = excluded.org_id
 $$;
 comment on function private.open_organization is
   'Notes that this organisation is the one that the caller opened last. Members.';
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
-  where p_role is null;
-end;
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator, viewer or guest.')
+  where p_role is null
 $$;
 
 create function private.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash text)
@@ -298,15 +288,13 @@ end;
 $$;
 
 -- Refuses to leave an organisation without an owner, or without the one who can enter when its provider is away.
-create function private.keep_an_owner(p_org uuid) returns void language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY409', 'This owner can enter when the identity provider is away.',
+create function private.keep_an_owner(p_org uuid) returns void language sql set search_path = '' as $$
+  select private.fail('RY409', 'This owner can enter when the identity provider is away.',
     'Choose another owner for that under Settings → Sign-in first.')
   where exists (select from private.sign_in_providers as p where p.org_id = p_org and p.is_only and not exists (
     select from public.memberships as m where m.org_id = p_org and m.user_id = p.break_glass and m.role = 'owner'));
-  perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.')
-  where not exists (select from public.memberships where org_id = p_org and role = 'owner');
-end;
+  select private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.')
+  where not exists (select from public.memberships where org_id = p_org and role = 'owner')
 $$;
 
 create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role) returns jsonb
@@ -352,15 +340,12 @@ comment on function private.remove_member is
   'Removes a member; everybody may leave. Admins; only owners remove owners.';
 
 create function private.member_sign_ins(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('member.manage', p_org);
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
-      select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
-      'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
-    from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('member.manage', p_org);
+  select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
+    select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
+    'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
+  from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org
 $$;
 comment on function private.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';

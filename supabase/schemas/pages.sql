@@ -5,14 +5,12 @@
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
   p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer
-) returns void language plpgsql immutable set search_path = '' as $$
-begin
-  perform private.refuse_unknown_keys(p_filters, p_known);
-  perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
+) returns void language sql immutable set search_path = '' as $$
+  select private.refuse_unknown_keys(p_filters, p_known);
+  select private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')))
   where p_sort is null or p_sort <> all (p_sorts);
-  perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.')
-  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000;
-end;
+  select private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.')
+  where coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000
 $$;
 
 -- The pattern of what somebody typed into a search box; null for nothing.
@@ -175,12 +173,10 @@ comment on function private.list_jobs is
   ' Without a search, 10,000 of each final status are counted at most. Members.';
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_seen(p_org);
-  return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
-    where j.org_id = p_org and j.number = p_number and private.sees_job(j));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
+  select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
+  where j.org_id = p_org and j.number = p_number and private.sees_job(j)
 $$;
 comment on function private.job_by_number is
   'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; '

@@ -22,16 +22,14 @@ $$;
 
 -- Refuses an override by somebody who requested the job, where others have to approve.
 create function private.refuse_own_override(p_job public.provision_jobs, p_plan public.provision_jobs) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY403', 'You requested this job; somebody else overrides its checks.',
     'Ask another member with policy.override.')
   where private.caller_id() in (select private.requesters(p_job) union select private.requesters(p_plan)) and exists (
     select from public.modules as m join public.organizations as o on o.id = m.org_id
     where m.id = p_job.module_id and not o.can_approve_own_jobs and greatest(m.approvals_required, (
       select max(j.approvals_required) from public.provision_jobs as j
-      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0);
-end;
+      where j.id = p_plan.id or j.plan_job_id = p_plan.id)) > 0)
 $$;
 
 create function private.override_check(p_job bigint, p_policy uuid, p_reason text) returns jsonb

@@ -14,15 +14,13 @@ comment on column private.plan_digests.digest is
 
 -- Keeps the digest of a plan apart from its result, which members read.
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   insert into private.plan_digests (job_id, digest)
   select p_plan.id, encode(sha256(convert_to(format('%s %s', p_plan.result ->> 'change_digest', m.fingerprint),
     'UTF8')), 'hex')
   from private.set_members as m where m.job_id = p_plan.id and m.fingerprint is not null
     and p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
-  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
-end;
+  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id
 $$;
 
 -- ## reviews
@@ -49,13 +47,11 @@ $$;
 
 -- The approvals of a plan by members who still have the right, and have not changed what they reviewed.
 create function private.reviews_of(p_plan bigint) returns setof public.approvals
-language plpgsql stable set search_path = '' as $$
-begin
-  return query select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
+language sql stable set search_path = '' as $$
+  select a.* from public.approvals as a join public.provision_jobs as j on j.id = a.job_id
   where a.job_id = p_plan and a.decision = 'approve' and private.may('job.approve', a.org_id, j.module_path, a.user_id)
     and not private.is_own_change(j, a.user_id)
-  order by a.created_at;
-end;
+  order by a.created_at
 $$;
 
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both have the same
@@ -158,15 +154,13 @@ $$;
 
 -- Locks a module to a pull request; one that has the lock keeps it.
 create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.lock_state(p_pull.org_id, p_module);
+language sql set search_path = '' as $$
+  select private.lock_state(p_pull.org_id, p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
   values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
     private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
   on conflict do nothing;
-  perform private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text);
-end;
+  select private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text)
 $$;
 
 create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)

@@ -410,11 +410,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.update_policy(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('release.read', p_org);
-  return private.policy_json(private.policy_of(p_org));
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('release.read', p_org);
+  select private.policy_json(private.policy_of(p_org))
 $$;
 comment on function private.update_policy is
   'When outdated runners update automatically: mode, window, next window, how many. Members.';

@@ -159,12 +159,10 @@ comment on function private.poll_repository is
   'Queues the job that reads a repository, or finds the one that is queued. Operators.';
 
 create function private.list_git_connections(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  return (select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
-    from public.git_connections as c where c.org_id = p_org and c.removed_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
+  from public.git_connections as c where c.org_id = p_org and c.removed_at is null
 $$;
 comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
@@ -179,18 +177,17 @@ $$;
 
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
-) returns jsonb language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('git.read', p_org);
-  perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
+) returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('git.read', p_org);
+  select private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
   where coalesce(p_limit, 0) not between 1 and 200;
-  return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
-    order by d.id desc), '[]') from (
-      select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
-        or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
-      order by d.id desc limit p_limit) as d
-    join public.git_connections as c on c.id = d.connection_id);
-end;
+  select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    order by d.id desc), '[]')
+  from (
+    select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
+      or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
+    order by d.id desc limit p_limit) as d
+  join public.git_connections as c on c.id = d.connection_id
 $$;
 comment on function private.list_git_deliveries is
   'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '

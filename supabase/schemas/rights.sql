@@ -205,10 +205,8 @@ $$;
 
 -- Refuses the caller who may do this nowhere in the organisation; the paths are checked once they are known.
 create function private.need_anywhere(p_verb text, p_org uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id());
-end;
+language sql stable set search_path = '' as $$
+  select private.need(p_verb, p_org) where not private.may_anywhere(p_verb, p_org, private.caller_id())
 $$;
 
 -- The members and teams that may do this at a path, for a person who may not: at most five names.
@@ -248,22 +246,18 @@ $$;
 
 -- Refuses the caller unless they may grant roles at a path and have every one of these verbs there themselves.
 create function private.need_to_grant(p_org uuid, p_path text, p_verbs text[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need('role.grant', p_org, p_path);
-  perform private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb);
-end;
+language sql stable set search_path = '' as $$
+  select private.need('role.grant', p_org, p_path);
+  select private.need(v.verb, p_org, p_path) from unnest(p_verbs) as v (verb)
 $$;
 
 -- Refuses the caller unless they have every verb of this role in the whole organisation, and of these bindings where
 -- they count: a person who gives a role, or changes how an account signs in, may act with it.
 create function private.need_verbs_of(p_org uuid, p_role text, p_bindings public.role_bindings[] default '{}')
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(v.verb, p_org, g.path) from (
+returns void language sql stable set search_path = '' as $$
+  select private.need(v.verb, p_org, g.path) from (
     select null as path, p_role as role union all select b.path, b.role from unnest(p_bindings) as b) as g
-  cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb);
-end;
+  cross join lateral unnest(private.verbs_of(p_org, g.role)) as v (verb)
 $$;
 
 -- The name of a member, a team or a service account of the organisation; refuses anything else.
@@ -400,11 +394,9 @@ comment on function private.explain_access is
   'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
 
 create function private.my_verbs(p_org uuid, p_path text) returns text[]
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org, p_path);
-  return array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org, p_path);
+  select array(select v.verb from private.verbs as v where private.is_allowed(v.verb, p_org, p_path) order by v.verb)
 $$;
 comment on function private.my_verbs is 'What the caller may do at a path. Members.';
 
@@ -478,16 +470,13 @@ comment on function private.set_team_member is
 -- ## own roles
 
 create function private.list_roles(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('organization.read', p_org);
-  return (
-    select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
-      select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
-      from private.role_verbs as v group by v.role
-      union all
-      select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need('organization.read', p_org);
+  select jsonb_agg(to_jsonb(r) order by r.is_own, cardinality(r.verbs) desc, r.name) from (
+    select v.role as name, '' as description, array_agg(v.verb order by v.verb) as verbs, false as is_own
+    from private.role_verbs as v group by v.role
+    union all
+    select o.name, o.description, o.verbs, true from public.roles as o where o.org_id = p_org) as r
 $$;
 comment on function private.list_roles is
   'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
@@ -603,17 +592,14 @@ end;
 $$;
 
 -- Refuses a path at which there is neither a module nor a group.
-create function private.need_target(p_org uuid, p_path text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Name a module or a group.',
+create function private.need_target(p_org uuid, p_path text) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Name a module or a group.',
     'Write its whole path, such as platform/network; "" is all modules.') where p_path is null;
-  perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+  select private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
     'Write its whole path, such as platform/network; "" is all modules.')
   where p_path <> '' and not exists (
     select from public.groups as g where g.org_id = p_org and g.path = p_path
     union all
     select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
-  );
-end;
+  )
 $$;

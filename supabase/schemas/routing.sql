@@ -531,13 +531,10 @@ end;
 $$;
 
 -- Refuses to queue a job that would wait for ever for a runner that was removed.
-create function private.need_pinned_runner(p_worker uuid) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
+create function private.need_pinned_runner(p_worker uuid) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
     'Nothing could run it. Enqueue a new job; a module that is pinned to it must be pinned to another one, or to none.')
-  from public.workers as w where w.id = p_worker and w.removed_at is not null;
-end;
+  from public.workers as w where w.id = p_worker and w.removed_at is not null
 $$;
 
 -- ## shared runners
@@ -607,14 +604,12 @@ $$;
 
 -- Says for whom a shared runner works; nobody named is everybody. The caller holds the routing lock alone.
 create function private.set_shared_orgs(p_worker uuid, p_slugs text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
+language sql set search_path = '' as $$
+  select private.fail('RY404', format('There is no organisation "%s".', s), 'Write its short name, as in its address.')
   from unnest(p_slugs) as s where not exists (select from public.organizations as o where o.slug = s);
   delete from private.shared_worker_orgs where worker_id = p_worker;
   insert into private.shared_worker_orgs (worker_id, org_id)
-  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs);
-end;
+  select p_worker, o.id from public.organizations as o where o.slug = any (p_slugs)
 $$;
 
 -- A shared runner by its name, with its row held.

@@ -107,12 +107,10 @@ end;
 $$;
 
 create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.') where p_disabled is null;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
-    else 'enabled' end, null);
-end;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.') where p_disabled is null;
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
+    else 'enabled' end, null)
 $$;
 comment on function private.set_worker_disabled is
   'Disables or enables a runner. A disabled one gets no new jobs. Admins.';

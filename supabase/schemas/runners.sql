@@ -159,11 +159,9 @@ end;
 $$;
 
 -- Tells a runner's instances how many jobs it may run now.
-create function private.refresh_slots(p_worker uuid) returns void language plpgsql set search_path = '' as $$
-begin
+create function private.refresh_slots(p_worker uuid) returns void language sql set search_path = '' as $$
   update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
-  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
-end;
+  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts)
 $$;
 create policy "Members see instances of their runners and of shared ones" on public.worker_instances
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
@@ -331,23 +329,20 @@ end;
 $$;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_seen(p_org, p_path);
-  return (
-    with serving as (
-      select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
-        select a.path from public.worker_assignments as a
-        where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
-        order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
-      from public.workers as w join public.organizations as o on o.id = p_org
-      where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
-    ), ordered as (
-      select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
-      from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
-    select jsonb_build_object('total', count(*), 'rows', coalesce(
-      jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  with serving as (
+    select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
+      select a.path from public.worker_assignments as a
+      where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
+      order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
+    from public.workers as w join public.organizations as o on o.id = p_org
+    where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
+  ), ordered as (
+    select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
+    from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
+  select jsonb_build_object('total', count(*), 'rows', coalesce(
+    jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s
 $$;
 comment on function private.path_runners is
   'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '

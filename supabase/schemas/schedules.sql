@@ -229,11 +229,9 @@ $$;
 
 -- Refuses the caller unless they may run what the schedule runs.
 create function private.need_to_fire(p_schedule public.schedules) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.need(v.verb, p_schedule.org_id, p_schedule.path)
-  from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb);
-end;
+language sql stable set search_path = '' as $$
+  select private.need(v.verb, p_schedule.org_id, p_schedule.path)
+  from unnest(private.verbs_to_fire(p_schedule.type)) as v (verb)
 $$;
 
 -- A schedule with the fields changed that a specification names, and its next time. Refuses what could not run.

@@ -58,14 +58,12 @@ $$;
 
 -- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
 create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
   where t.worker_id = p_worker and t.revoked_at is null;
   update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
   where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
-    and s.expires_at is distinct from t.expires_at;
-end;
+    and s.expires_at is distinct from t.expires_at
 $$;
 
 create function private.rotate_worker_token(

@@ -12,8 +12,7 @@
 
 -- Adds modules to a new set, with the order between them.
 create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
+language sql set search_path = '' as $$
   with edge as materialized (
     select case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end as after_id,
       case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end as before_id
@@ -28,8 +27,7 @@ begin
   select p_set.id, m.id, p_set.org_id, array_remove(array_agg(m.before_id), null),
     array_remove(array_agg(m.after_id), null) from member as m group by m.id;
   update public.job_sets as s set is_ordered = true where s.id = p_set.id
-    and exists (select from private.set_members as m where m.set_id = p_set.id and m.waits_for <> '{}');
-end;
+    and exists (select from private.set_members as m where m.set_id = p_set.id and m.waits_for <> '{}')
 $$;
 
 -- The members of a set that wait for the apply of others, with those others, in words.

@@ -244,11 +244,9 @@ $$;
 
 -- Refuses a set where one of the same kind runs that a person has started.
 create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.')
   where exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
     and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id));
-end;
+    and private.is_set_open(s.id))
 $$;

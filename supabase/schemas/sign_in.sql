@@ -54,11 +54,9 @@ comment on function private.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 
 -- Refuses a personal token where it would outlive its own revocation.
-create function private.refuse_personal_token() returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY403', 'A personal token creates no other login and no other token.',
-    'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token';
-end;
+create function private.refuse_personal_token() returns void language sql stable set search_path = '' as $$
+  select private.fail('RY403', 'A personal token creates no other login and no other token.',
+    'Sign in yourself: on the dashboard, or with: runyard login.') where private.jwt() ? 'personal_token'
 $$;
 
 -- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
@@ -81,12 +79,10 @@ end;
 $$;
 
 -- PostgREST answers with this status and commits.
-create function private.no_device_login() returns jsonb language plpgsql set search_path = '' as $$
-begin
-  perform set_config('response.status', '404', true);
-  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
-    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-end;
+create function private.no_device_login() returns jsonb language sql set search_path = '' as $$
+  select set_config('response.status', '404', true);
+  select jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.')
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
@@ -226,12 +222,10 @@ $$;
 create function private.create_personal_token(
   p_name text, p_token_hash text, p_hint text, p_days integer default 90, p_role text default null,
   p_path text default ''
-) returns jsonb language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  perform private.refuse_personal_token();
-  return private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path);
-end;
+) returns jsonb language sql security definer set search_path = '' as $$
+  select private.need_person();
+  select private.refuse_personal_token();
+  select private.add_personal_token(private.caller_id(), p_name, p_token_hash, p_hint, p_days, p_role, p_path)
 $$;
 comment on function private.create_personal_token is
   'Keeps the hash of a token with which the caller''s programs act as them, for so many days; with a role and a path '
@@ -258,12 +252,10 @@ comment on function private.take_terminal_login is
   'challenge are the login''s; null otherwise. Edge functions only.';
 
 create function private.my_personal_tokens() returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  return (select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
-    from private.personal_tokens as t where t.user_id = private.caller_id());
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_person();
+  select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
+  from private.personal_tokens as t where t.user_id = private.caller_id()
 $$;
 comment on function private.my_personal_tokens is
   'The caller''s own tokens [{id, name, hint, role, path, created_at, expires_at, last_used_at, is_live}]. Everybody '
@@ -326,11 +318,9 @@ comment on function private.set_recovery_codes is
   'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
 
 create function private.recovery_codes_left() returns integer
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need_person();
-  return (select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_person();
+  select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null
 $$;
 comment on function private.recovery_codes_left is
   'How many of the caller''s recovery codes are unused. Everybody who is signed in.';

@@ -453,9 +453,8 @@ $$;
 
 -- The status of the job that has a lock: a reason for or against opening it.
 create function private.attempt_evidence(p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs)
-returns jsonb language plpgsql stable set search_path = '' as $$
-begin
-  return case
+returns jsonb language sql stable set search_path = '' as $$
+  select case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
       format('Job %s is running on %s and writes this state.', p_job.number, p_job.worker_name), p_job.started_at)
     when p_live.job_id is null then private.evidence('for',
@@ -468,8 +467,7 @@ begin
     when p_live.stage = 'HELD' then private.evidence('unclear',
       format('Nobody knows how far job %s got.', p_job.number), p_job.updated_at)
     else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
-      null) end;
-end;
+      null) end
 $$;
 
 create function private.lock_evidence(p_module uuid) returns jsonb

@@ -44,14 +44,12 @@ comment on column private.first_sweeps.server_started_at is 'The server''s start
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
-create function private.is_past_grace() returns boolean language plpgsql set search_path = '' as $$
-begin
+create function private.is_past_grace() returns boolean language sql set search_path = '' as $$
   insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
   -- A clock that was set back must not prolong the grace.
   on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
   delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
-  return private.grace_began_at() < now() - private.lease();
-end;
+  select private.grace_began_at() < now() - private.lease()
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.

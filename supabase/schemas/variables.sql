@@ -536,11 +536,9 @@ create function private.given_variables(p_job bigint) returns jsonb language sql
 $$;
 
 create function private.list_job_variables(p_job bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.seen_job(p_job);
-  return private.given_variables(p_job);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.seen_job(p_job);
+  select private.given_variables(p_job)
 $$;
 comment on function private.list_job_variables is
   'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '

@@ -10,10 +10,8 @@ comment on table private.service_account_secrets is 'Hashes of service accounts'
 comment on column private.service_account_secrets.hash is 'bcrypt hash; the secret is shown once and never stored.';
 
 -- A service account that the caller may change.
-create function private.my_account(p_account uuid) returns public.service_accounts
+create function private.my_account(p_account uuid, out v_account public.service_accounts)
 language plpgsql set search_path = '' as $$
-declare
-  v_account public.service_accounts;
 begin
   select * into v_account from public.service_accounts where id = p_account and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
@@ -21,7 +19,6 @@ begin
   perform private.need('account.manage', v_account.org_id);
   perform private.need_verbs_of(v_account.org_id, v_account.role::pg_catalog.text, array(
     select b from private.bindings_of(v_account.org_id, p_account) as b));
-  return v_account;
 end;
 $$;
 

@@ -6,10 +6,8 @@
 -- ## jobs about runners
 
 -- A job of the caller that asks nobody for approval, not yet written.
-create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer) returns public.provision_jobs
+create function private.new_job(p_org uuid, p_type public.job_type, p_priority integer, out v_job public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
   v_job.org_id := p_org;
   v_job.type := p_type;
@@ -17,7 +15,6 @@ begin
   v_job.approvals_required := 0;
   v_job.created_by := private.caller_id();
   v_job.created_by_label := private.caller_label(p_org);
-  return v_job;
 end;
 $$;
 
@@ -98,11 +95,10 @@ end;
 $$;
 
 -- Writes down what a cloud-hosted runner's tasks are made of, and how many of them are wanted.
-create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb) returns public.workers
+create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
 declare
   v_task pg_catalog.jsonb;
-  v_worker public.workers;
 begin
   -- The task's definition is kept: the next deployment and every update use it again, with their own version.
   select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
@@ -113,7 +109,6 @@ begin
     cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
     desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
   where id = p_worker returning * into v_worker;
-  return v_worker;
 end;
 $$;
 
@@ -141,16 +136,13 @@ comment on function private.remove_cloud_worker is
 -- ## what the job says about its target
 
 -- The runner that the calling attempt deploys, updates or removes.
-create function private.owned_target(p_job bigint, p_attempt integer) returns public.workers
+create function private.owned_target(p_job bigint, p_attempt integer, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
     where j.id = p_job;
   perform private.fail('RY422', 'This job is not about a runner.') where v_worker.id is null;
-  return v_worker;
 end;
 $$;
 

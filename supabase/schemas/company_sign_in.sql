@@ -270,16 +270,13 @@ create trigger refuse_tester before insert on auth.mfa_amr_claims for each row
 -- ## settings
 
 -- The provider of an organisation whose owner calls, locked.
-create function private.my_provider(p_org uuid) returns private.sign_in_providers
+create function private.my_provider(p_org uuid, out v_provider private.sign_in_providers)
 language plpgsql set search_path = '' as $$
-declare
-  v_provider private.sign_in_providers;
 begin
   perform private.need('member.own', p_org);
   select * into v_provider from private.sign_in_providers where org_id = p_org for update;
   perform private.fail('RY404', 'This organisation has no identity provider.', 'Set it up under Settings → Sign-in.')
   where v_provider.org_id is null;
-  return v_provider;
 end;
 $$;
 

@@ -238,11 +238,10 @@ end;
 $$;
 
 -- Marks a held job as failed; its state lock goes only with the lock's id as proof.
-create function private.fail_held(p_job public.provision_jobs, p_proof text) returns public.provision_jobs
+create function private.fail_held(p_job public.provision_jobs, p_proof text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
 declare
   v_lock private.state_locks;
-  v_job public.provision_jobs;
 begin
   select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
   perform private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
@@ -255,7 +254,6 @@ begin
     update private.live_jobs as q set stage = 'WAITING', lane_id = null
     where q.state_key = p_job.module_id and q.stage in ('READY', 'BACKOFF');
   end if;
-  return v_job;
 end;
 $$;
 

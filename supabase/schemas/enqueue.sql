@@ -122,10 +122,9 @@ end;
 $$;
 
 -- Writes a new job, its first event, and its place in the queue.
-create function private.add_job(p_job public.provision_jobs, p_reason text) returns public.provision_jobs
+create function private.add_job(p_job public.provision_jobs, p_reason text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
   v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
   insert into public.provision_jobs (
@@ -147,7 +146,6 @@ begin
   perform private.freeze_variables(v_job.org_id, array[v_job.id], '{}');
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
-  return v_job;
 end;
 $$;
 
@@ -384,10 +382,8 @@ $$;
 
 -- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
-  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
-) returns bigint[] language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[];
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb, out v_jobs bigint[]
+) language plpgsql set search_path = '' as $$
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
@@ -425,7 +421,6 @@ begin
         select j.number from unnest(v_jobs) as p (id)
         cross join lateral (select j.number from public.provision_jobs as j where j.id = p.id offset 0) as j))));
   end if;
-  return v_jobs;
 end;
 $$;
 

@@ -224,10 +224,8 @@ comment on function private.worker_return_job is
   'CANCELLED. Missing chunks of p_log are named as by worker_finish, and the attempt stays until they came.';
 
 -- Releases a state lock for somebody who knows its id, and never under a running job.
-create function private.release_with_proof(p_module uuid, p_lock_id text) returns private.state_locks
+create function private.release_with_proof(p_module uuid, p_lock_id text, out v_lock private.state_locks)
 language plpgsql set search_path = '' as $$
-declare
-  v_lock private.state_locks;
 begin
   select * into v_lock from private.state_locks where module_id = p_module for update;
   perform private.fail('RY404', 'The state is not locked.') where v_lock.module_id is null;
@@ -241,7 +239,6 @@ begin
   -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
   perform private.refresh_next(p_module);
-  return v_lock;
 end;
 $$;
 

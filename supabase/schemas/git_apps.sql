@@ -65,16 +65,13 @@ comment on function private.start_git_app is
   'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 
 -- An app that was begun with this state; refuses one that was completed, or begun too long ago.
-create function private.begun_app(p_app uuid, p_state_hash text) returns public.git_apps
+create function private.begun_app(p_app uuid, p_state_hash text, out v_app public.git_apps)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_app public.git_apps;
 begin
   select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
   where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
   perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
     'for an hour, and works once.') where v_app.id is null;
-  return v_app;
 end;
 $$;
 

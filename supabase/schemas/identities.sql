@@ -98,16 +98,13 @@ comment on function private.attach_identity is
   'Admins.';
 
 -- An identity that the caller may do this with.
-create function private.my_job_identity(p_job_identity uuid, p_verb text) returns public.job_identities
+create function private.my_job_identity(p_job_identity uuid, p_verb text, out v_identity public.job_identities)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_identity public.job_identities;
 begin
   select * into v_identity from public.job_identities
   where id = p_job_identity and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such identity of jobs.') where v_identity.id is null;
   perform private.need(p_verb, v_identity.org_id, v_identity.path);
-  return v_identity;
 end;
 $$;
 

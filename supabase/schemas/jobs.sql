@@ -592,16 +592,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A job that the caller may do this with.
-create function private.seen_job(p_job bigint, p_verb text default 'job.read') returns public.provision_jobs
+create function private.seen_job(p_job bigint, p_verb text default 'job.read', out v_job public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
 begin
   select * into v_job from public.provision_jobs as j where id = p_job and private.sees_job(j);
   if v_job.id is null then
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need(p_verb, v_job.org_id, v_job.module_path);
-  return v_job;
 end;
 $$;

@@ -115,16 +115,13 @@ comment on function private.worker_state_keep is
   'decide about. Without a body: whether the attempt may have written one then.';
 
 -- A kept state for an admin of its organisation; open = nobody has decided about it.
-create function private.my_kept_state(p_id uuid, p_is_open boolean) returns private.kept_states
+create function private.my_kept_state(p_id uuid, p_is_open boolean, out v_kept private.kept_states)
 language plpgsql set search_path = '' as $$
-declare
-  v_kept private.kept_states;
 begin
   select * into v_kept from private.kept_states where id = p_id;
   perform private.my_module(v_kept.module_id, 'state.write');
   perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.')
   where v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null;
-  return v_kept;
 end;
 $$;
 

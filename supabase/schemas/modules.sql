@@ -331,16 +331,13 @@ language sql volatile set search_path = '' as $$
 $$;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_verb text) returns public.modules
+create function private.my_module(p_module uuid, p_verb text, out v_module public.modules)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_module public.modules;
 begin
   select * into v_module from public.modules where id = p_module and deleted_at is null
     and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such module.', 'It may have been removed.') where v_module.id is null;
   perform private.need(p_verb, v_module.org_id, v_module.path);
-  return v_module;
 end;
 $$;
 

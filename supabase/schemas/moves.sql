@@ -90,11 +90,10 @@ create function private.state_change_words(p_change jsonb) returns text language
 $$;
 
 -- The module that the calling attempt moves resources to. Locks both states, always in the same order.
-create function private.owned_destination(p_job bigint, p_attempt integer) returns uuid
+create function private.owned_destination(p_job bigint, p_attempt integer, out v_other uuid)
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
-  v_other pg_catalog.uuid;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   v_other := private.other_module(v_job.payload #> '{options,state_change}');
@@ -105,7 +104,6 @@ begin
   perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.')
   where v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
     where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null);
-  return v_other;
 end;
 $$;
 

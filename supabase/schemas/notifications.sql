@@ -414,16 +414,13 @@ comment on function private.create_notification_rule is
   'the function notify. Admins.';
 
 -- A rule that the caller may change, locked.
-create function private.my_rule(p_rule uuid) returns public.notification_rules
+create function private.my_rule(p_rule uuid, out v_rule public.notification_rules)
 language plpgsql set search_path = '' as $$
-declare
-  v_rule public.notification_rules;
 begin
   select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
     and org_id in (select private.my_org_ids('module.read')) for update;
   perform private.fail('RY404', 'There is no such rule.') where v_rule.id is null;
   perform private.need('notification.manage', v_rule.org_id);
-  return v_rule;
 end;
 $$;
 

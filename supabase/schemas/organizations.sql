@@ -199,10 +199,8 @@ comment on function private.invite_member is
   'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for owners.';
 
 -- Finds an open invitation by its link's secret.
-create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+create function private.lock_invitation(p_invitation uuid, p_token_hash text, out v_invitation public.invitations)
 language plpgsql set search_path = '' as $$
-declare
-  v_invitation public.invitations;
 begin
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
@@ -212,7 +210,6 @@ begin
   -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
   perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.')
   where v_invitation.id is null;
-  return v_invitation;
 end;
 $$;
 
@@ -274,16 +271,13 @@ $$;
 comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';
 
 -- Locks the organisation and one membership for a change.
-create function private.lock_member(p_org uuid, p_user uuid) returns public.memberships
+create function private.lock_member(p_org uuid, p_user uuid, out v_member public.memberships)
 language plpgsql set search_path = '' as $$
-declare
-  v_member public.memberships;
 begin
   -- Two owners who demote each other at once must not leave the organisation without one.
   perform from public.organizations where id = p_org for update;
   select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
   perform private.fail('RY404', 'That person is not a member.') where v_member.user_id is null;
-  return v_member;
 end;
 $$;
 

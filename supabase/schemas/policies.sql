@@ -179,15 +179,12 @@ comment on function private.attach_policy is
   'Admins.';
 
 -- A policy set that the caller may do this with.
-create function private.my_policy(p_policy uuid, p_verb text) returns public.policy_sets
+create function private.my_policy(p_policy uuid, p_verb text, out v_set public.policy_sets)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_set public.policy_sets;
 begin
   select * into v_set from public.policy_sets where id = p_policy and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such policy set.') where v_set.id is null;
   perform private.need(p_verb, v_set.org_id, v_set.path);
-  return v_set;
 end;
 $$;
 

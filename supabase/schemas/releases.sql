@@ -339,17 +339,15 @@ end;
 $$;
 
 -- Starts a rollout of the newest release to these runners.
-create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
-returns public.rollouts language plpgsql set search_path = '' as $$
-declare
-  v_rollout public.rollouts;
+create function private.start_rollout(
+  p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean, out v_rollout public.rollouts
+) language plpgsql set search_path = '' as $$
 begin
   insert into public.rollouts (org_id, version, wave, waves, created_by, created_by_label, is_by_policy)
   values (p_org, private.latest_version(), 0, private.plan_waves(p_workers), p_by, case when p_is_by_policy
     then 'update policy' else private.caller_label(p_org) end, p_is_by_policy) returning * into v_rollout;
   perform private.advance_rollout(v_rollout.id);
   select * into v_rollout from public.rollouts where id = v_rollout.id;
-  return v_rollout;
 end;
 $$;
 

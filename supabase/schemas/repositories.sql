@@ -27,10 +27,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
-create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
+create function private.my_connection(p_connection uuid, p_verb text, out v_connection public.git_connections)
 language plpgsql set search_path = '' as $$
 declare
-  v_connection public.git_connections;
   v_seen pg_catalog.text[];
 begin
   perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
@@ -42,7 +41,6 @@ begin
   where v_connection.id is null or v_seen is not null and not exists (
     select from private.modules_of_connection(v_connection) as m where private.is_seen(m.org_id, m.path, v_seen));
   perform private.need(p_verb, v_connection.org_id) where p_verb <> 'git.read';
-  return v_connection;
 end;
 $$;
 

@@ -421,15 +421,12 @@ $$;
 comment on function private.create_team is 'Creates a team without members. Admins.';
 
 -- A team that the caller may change, locked.
-create function private.my_team(p_team uuid) returns public.teams language plpgsql set search_path = '' as $$
-declare
-  v_team public.teams;
+create function private.my_team(p_team uuid, out v_team public.teams) language plpgsql set search_path = '' as $$
 begin
   select * into v_team from public.teams where id = p_team
     and org_id in (select private.my_org_ids('module.read')) for update;
   perform private.fail('RY404', 'There is no such team.') where v_team.id is null;
   perform private.need('member.manage', v_team.org_id);
-  return v_team;
 end;
 $$;
 

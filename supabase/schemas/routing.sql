@@ -613,10 +613,8 @@ language sql set search_path = '' as $$
 $$;
 
 -- A shared runner by its name, with its row held.
-create function private.need_shared_worker(p_name text) returns public.workers
+create function private.need_shared_worker(p_name text, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   select * into v_worker from public.workers where is_shared and lower(name) = lower(trim(p_name))
     and removed_at is null
@@ -624,7 +622,6 @@ begin
   if v_worker.id is null then
     perform private.fail('RY404', format('There is no shared runner "%s".', left(p_name, 200)));
   end if;
-  return v_worker;
 end;
 $$;
 

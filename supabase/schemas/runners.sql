@@ -219,10 +219,8 @@ create function private.record_worker_event(
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text, out v_worker public.workers)
 language plpgsql set search_path = '' as $$
-declare
-  v_worker public.workers;
 begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null
     and (is_shared or org_id in (select private.my_org_ids('module.read')));
@@ -235,7 +233,6 @@ begin
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.') where v_worker.id is null;
-  return v_worker;
 end;
 $$;
 

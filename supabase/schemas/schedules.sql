@@ -40,11 +40,10 @@ end;
 $$;
 
 -- The five fields of a time as lists. Refuses what cannot be read, by the name of the field.
-create function private.parse_cron(p_cron text) returns private.cron
+create function private.parse_cron(p_cron text, out v_cron private.cron)
 language plpgsql immutable set search_path = '' as $$
 declare
   v_fields pg_catalog.text[];
-  v_cron private.cron;
 begin
   perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.')
   where length(p_cron) > 200;
@@ -68,7 +67,6 @@ begin
   where num_nulls(v_cron.minutes, v_cron.hours, v_cron.days, v_cron.months) > 0 or v_cron.weekdays = '{}';
   v_cron.is_any_hour := v_fields[2] like '*%';
   v_cron.is_either_day := v_fields[3] not like '*%' and v_fields[5] not like '*%';
-  return v_cron;
 end;
 $$;
 
@@ -292,17 +290,14 @@ comment on function private.create_schedule is
   'admins to destroy.';
 
 -- A schedule that the caller may change, locked.
-create function private.my_schedule(p_schedule uuid) returns public.schedules
+create function private.my_schedule(p_schedule uuid, out v_schedule public.schedules)
 language plpgsql set search_path = '' as $$
-declare
-  v_schedule public.schedules;
 begin
   select * into v_schedule from public.schedules where id = p_schedule
     and private.may_see(org_id, path) for update;
   perform private.fail('RY404', 'There is no such schedule.') where v_schedule.id is null;
   perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
     v_schedule.org_id, v_schedule.path);
-  return v_schedule;
 end;
 $$;
 
@@ -354,11 +349,11 @@ comment on function private.list_schedules is
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
-returns public.job_sets language plpgsql set search_path = '' as $$
+create function private.fire_schedule(
+  p_schedule public.schedules, p_started_by uuid default null, out v_set public.job_sets
+) language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
-  v_set public.job_sets;
 begin
   v_modules := array(
     select b from private.modules_below(p_schedule.org_id, p_schedule.path) as b where not exists (
@@ -379,7 +374,6 @@ begin
     when exists (select from private.modules_below(org_id, path)) then 'Skipped: the run before it is not finished.'
     else 'There is no module at this path.' end
   where id = p_schedule.id;
-  return v_set;
 end;
 $$;
 

@@ -178,10 +178,9 @@ comment on function private.set_review is
   'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 
 -- Starts an ordered set that applies these reviewed plans of another set.
-create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
+create function private.apply_plans(
+  p_plans public.job_sets, p_modules uuid[], p_jobs bigint[], out v_set public.job_sets
+) language plpgsql set search_path = '' as $$
 begin
   perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
   insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
@@ -193,7 +192,6 @@ begin
   perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audited(to_jsonb(v_set), 'set.started', 'APPLY ' || coalesce(nullif(v_set.path, ''), 'all modules'),
     jsonb_build_object('modules', cardinality(p_modules), 'plans', p_plans.id));
-  return v_set;
 end;
 $$;
 

@@ -193,10 +193,8 @@ end;
 $$;
 
 -- A set that the caller may use in that role. That of a cascade acts at its modules, not at the module that caused it.
-create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
+create function private.my_set(p_set uuid, p_verb text, out v_set public.job_sets)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_set public.job_sets;
 begin
   select * into v_set from public.job_sets where id = p_set
     and org_id in (select private.my_org_ids()) and private.is_seen_set(id, private.seen(org_id));
@@ -206,7 +204,6 @@ begin
     union all
     select o.path from private.set_members as m join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and v_set.cause_job_id is not null) as p;
-  return v_set;
 end;
 $$;
 

@@ -61,10 +61,8 @@ $$;
 
 -- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
 -- wrong one is answered without an exception, which would take its count back.
-create function private.find_device_login(p_user_code text) returns private.device_logins
+create function private.find_device_login(p_user_code text, out v_login private.device_logins)
 language plpgsql set search_path = '' as $$
-declare
-  v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
@@ -74,7 +72,6 @@ begin
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  return v_login;
 end;
 $$;
 

@@ -98,15 +98,12 @@ end;
 $$;
 
 -- The module whose state the calling attempt may use.
-create function private.owned_module(p_job bigint, p_attempt integer) returns uuid
+create function private.owned_module(p_job bigint, p_attempt integer, out v_module uuid)
 language plpgsql set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid;
 begin
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
   perform private.fail('RY422', 'This job acts on no module, so it has no state.') where v_module is null;
-  return v_module;
 end;
 $$;
 
@@ -320,15 +317,12 @@ comment on function private.state_info is
   'A module''s state: serial, size, lock and history, without its text. Members.';
 
 -- A version of a module's state that is kept.
-create function private.known_version(p_module uuid, p_serial bigint) returns private.state_versions
+create function private.known_version(p_module uuid, p_serial bigint, out v_version private.state_versions)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_version private.state_versions;
 begin
   select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
   perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
     'The newest 100 versions are kept.') where v_version.module_id is null;
-  return v_version;
 end;
 $$;
 

@@ -286,10 +286,9 @@ end;
 $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after them.
-create function private.forget_instances() returns integer language plpgsql set search_path = '' as $$
+create function private.forget_instances(, out v_count integer) language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
-  v_count integer;
 begin
   -- A killed process sends no end, and where each has its own name, as in a cluster, it never
   -- returns.
@@ -311,7 +310,6 @@ begin
       and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
     limit 500 for update skip locked);
   get diagnostics v_count = row_count;
-  return v_count;
 end;
 $$;
 
@@ -375,9 +373,7 @@ $$;
 
 -- Removes the rows of one kind that are past their time, or makes log partitions ahead: each is a part of the sweep, so
 -- that one that fails stops no other.
-create function private.remove_old_rows(p_part text) returns integer language plpgsql set search_path = '' as $$
-declare
-  v_count integer;
+create function private.remove_old_rows(p_part text, out v_count integer) language plpgsql set search_path = '' as $$
 begin
   case p_part
     when 'log_days' then
@@ -438,7 +434,6 @@ begin
       end if;
   end case;
   get diagnostics v_count = row_count;
-  return v_count;
 end;
 $$;
 

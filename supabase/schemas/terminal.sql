@@ -98,16 +98,13 @@ end;
 $$;
 
 -- A plan that the caller may read.
-create function private.my_run(p_run bigint) returns public.provision_jobs
+create function private.my_run(p_run bigint, out v_plan public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_plan public.provision_jobs;
 begin
   select * into v_plan from public.provision_jobs
   where id = p_run and type = 'PLAN' and private.may_see(org_id, module_path);
   perform private.fail('RY404', 'There is no such run.', 'A run has the id of its plan.') where v_plan.id is null;
   perform private.need('job.read', v_plan.org_id, v_plan.module_path);
-  return v_plan;
 end;
 $$;
 

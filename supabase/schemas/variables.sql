@@ -288,16 +288,13 @@ comment on function private.set_variables is
   'answer has a warning where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
 
 -- A variable that counts now and that the caller may see. The verb to ask for depends on it.
-create function private.my_variable(p_variable bigint) returns public.variables
+create function private.my_variable(p_variable bigint, out v_variable public.variables)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_variable public.variables;
 begin
   select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
     and private.may_see(org_id, path);
   perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.')
   where v_variable.id is null;
-  return v_variable;
 end;
 $$;
 
@@ -481,10 +478,8 @@ comment on function private.preview_variables is
 -- ## what a job is given
 
 -- The inputs that one request names, for its jobs alone.
-create function private.add_run_variables(p_org uuid, p_values jsonb) returns bigint[]
+create function private.add_run_variables(p_org uuid, p_values jsonb, out v_ids bigint[])
 language plpgsql set search_path = '' as $$
-declare
-  v_ids bigint[];
 begin
   with added as (
     insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
@@ -493,7 +488,6 @@ begin
     returning id
   )
   select coalesce(array_agg(a.id), '{}') into v_ids from added as a;
-  return v_ids;
 end;
 $$;
 

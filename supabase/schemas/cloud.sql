@@ -26,11 +26,11 @@ language sql immutable set search_path = '' as $$
 $$;
 
 -- A job about a cloud-hosted runner, not yet written.
-create function private.lifecycle_job(p_worker public.workers, p_type public.job_type, p_lifecycle jsonb)
-returns public.provision_jobs language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.new_job(p_worker.org_id, p_type, 50);
+create function private.lifecycle_job(
+  p_worker public.workers, p_type public.job_type, p_lifecycle jsonb, out v_job public.provision_jobs
+) language plpgsql set search_path = '' as $$
 begin
+  v_job := private.new_job(p_worker.org_id, p_type, 50);
   v_job.target_worker_id := p_worker.id;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region, 'identity', (
@@ -38,7 +38,6 @@ begin
     'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
     'version', coalesce(private.latest_version(), 'latest'))
     || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
-  return v_job;
 end;
 $$;
 
@@ -356,15 +355,13 @@ comment on column private.scaling_memory.boot_failures is 'Starts in a row witho
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 
 -- The calling runner, if it may act on other runners.
-create function private.need_lifecycle_runner() returns private.runner language plpgsql set search_path = '' as $$
-declare
-  v_runner private.runner := private.this_runner();
+create function private.need_lifecycle_runner(out v_runner private.runner) language plpgsql set search_path = '' as $$
 begin
+  v_runner := private.this_runner();
   perform private.fail('RY403', 'This runner does not accept jobs about runners.',
     'Add UPDATE_WORKER to the jobs that it accepts.')
   where not exists (select from public.workers as w where w.id = v_runner.worker_id
     and coalesce('UPDATE_WORKER' = any (w.accepted_job_types), true));
-  return v_runner;
 end;
 $$;
 

@@ -91,15 +91,13 @@ comment on function private.set_installation_maintenance is
   'key only.';
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
+create function private.my_job(p_job bigint, p_verb text, out v_job public.provision_jobs)
 language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.seen_job(p_job, p_verb);
 begin
+  v_job := private.seen_job(p_job, p_verb);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
-  return v_job;
 end;
 $$;
 

@@ -296,15 +296,13 @@ $$;
 comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
 
 -- The module of an organisation at a path; refuses a path without one.
-create function private.module_at(p_org uuid, p_path text) returns uuid
+create function private.module_at(p_org uuid, p_path text, out v_module uuid)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
-    and m.deleted_at is null);
 begin
+  v_module := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
+    and m.deleted_at is null);
   perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
     'Write its whole path, such as platform/network.') where v_module is null;
-  return v_module;
 end;
 $$;
 

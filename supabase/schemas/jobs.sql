@@ -522,16 +522,14 @@ end;
 $$;
 
 -- The labels of a job that needs more than its module does. Refuses more than a runner can have.
-create function private.job_labels(p_module text[], p_more text[]) returns text[]
+create function private.job_labels(p_module text[], p_more text[], out v_labels text[])
 language plpgsql immutable set search_path = '' as $$
-declare
-  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
 begin
+  v_labels := private.sorted_labels(p_module || p_more);
   if not private.is_label_list(v_labels) then
     perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
       'At most 32 labels of 1,000 characters in all: no runner has more.');
   end if;
-  return v_labels;
 end;
 $$;
 

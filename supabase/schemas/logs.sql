@@ -193,15 +193,13 @@ comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 comment on column private.artifacts.expires_at is 'A saved plan: one day after its apply.';
 
 -- The bytes of something that was sent in base64 with its SHA-256.
-create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text) returns bytea
+create function private.checked_bytes(p_what text, p_base64 text, p_sha256 text, out v_body bytea)
 language plpgsql immutable set search_path = '' as $$
-declare
-  v_body pg_catalog.bytea := decode(p_base64, 'base64');
 begin
+  v_body := decode(p_base64, 'base64');
   if encode(sha256(v_body), 'hex') is distinct from lower(coalesce(p_sha256, '')) then
     perform private.fail('RY422', format('The %s is not what its SHA-256 says.', p_what), 'Send it again.');
   end if;
-  return v_body;
 end;
 $$;
 

@@ -59,14 +59,12 @@ comment on function private.request_survey is
   '(base64), sha256}; they are in the result of the job. Operators.';
 
 -- A finished reading that the caller may use.
-create function private.my_survey(p_job bigint) returns public.provision_jobs
+create function private.my_survey(p_job bigint, out v_job public.provision_jobs)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_job(p_job, 'module.write');
 begin
+  v_job := private.my_job(p_job, 'module.write');
   perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.')
   where v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null;
-  return v_job;
 end;
 $$;
 

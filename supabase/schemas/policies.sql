@@ -117,14 +117,13 @@ end;
 $$;
 
 -- Keeps rules, and returns their digest.
-create function private.keep_bundle(p_org uuid, p_files jsonb) returns text language plpgsql set search_path = '' as $$
-declare
-  v_sha256 pg_catalog.text := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
+create function private.keep_bundle(p_org uuid, p_files jsonb, out v_sha256 text)
+language plpgsql set search_path = '' as $$
 begin
+  v_sha256 := encode(sha256(convert_to(p_files::pg_catalog.text, 'UTF8')), 'hex');
   perform private.check_policy_files(p_files);
   insert into private.policy_bundles (org_id, sha256, files) values (p_org, v_sha256, p_files)
   on conflict (org_id, sha256) do update set used_at = now();
-  return v_sha256;
 end;
 $$;
 

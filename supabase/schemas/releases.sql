@@ -184,18 +184,17 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The job by which an instance of a self-hosted runner updates itself, not yet written.
-create function private.self_update_job(p_worker public.workers, p_version text, p_instance text)
-returns public.provision_jobs language plpgsql set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
+create function private.self_update_job(
+  p_worker public.workers, p_version text, p_instance text, out v_job public.provision_jobs
+) language plpgsql set search_path = '' as $$
 begin
+  v_job := private.lifecycle_job(p_worker, 'UPDATE_WORKER', null);
   v_job.pinned_worker_id := p_worker.id;
   v_job.pinned_instance_name := p_instance;
   v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
     'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'version', p_version, 'is_own', true,
     'allow_downgrade', private.is_version_less(p_version, p_worker.version),
     'artifacts', (select r.artifacts from public.worker_releases as r where r.version = p_version)));
-  return v_job;
 end;
 $$;
 

@@ -288,14 +288,12 @@ end;
 $$;
 
 -- The same for somebody who waits for it: refused where no module uses the repository.
-create function private.need_resolve(p_connection public.git_connections, p_reason text) returns bigint
+create function private.need_resolve(p_connection public.git_connections, p_reason text, out v_job bigint)
 language plpgsql set search_path = '' as $$
-declare
-  v_job bigint := private.request_resolve(p_connection, p_reason);
 begin
+  v_job := private.request_resolve(p_connection, p_reason);
   perform private.fail('RY409', 'No module uses this repository.',
     'Create a module whose git source has its URL first.') where v_job is null;
-  return v_job;
 end;
 $$;
 

@@ -233,14 +233,12 @@ $$;
 -- ## giving and taking
 
 -- Refuses a role that does not exist.
-create function private.need_role(p_org uuid, p_role text) returns text[]
+create function private.need_role(p_org uuid, p_role text, out v_verbs text[])
 language plpgsql stable set search_path = '' as $$
-declare
-  v_verbs pg_catalog.text[] := private.verbs_of(p_org, p_role);
 begin
+  v_verbs := private.verbs_of(p_org, p_role);
   perform private.fail('RY404', format('There is no role "%s".', left(p_role, 100)),
     'List them with list_roles, or under Settings → Roles.') where v_verbs = '{}' or p_role = 'guest';
-  return v_verbs;
 end;
 $$;
 
@@ -261,18 +259,16 @@ returns void language sql stable set search_path = '' as $$
 $$;
 
 -- The name of a member, a team or a service account of the organisation; refuses anything else.
-create function private.subject_name(p_org uuid, p_kind text, p_id uuid) returns text
+create function private.subject_name(p_org uuid, p_kind text, p_id uuid, out v_name text)
 language plpgsql stable set search_path = '' as $$
-declare
-  v_name pg_catalog.text := case p_kind
+begin
+  v_name := case p_kind
     when 'member' then (select m.email from public.memberships as m where m.org_id = p_org and m.user_id = p_id)
     when 'team' then (select t.name from public.teams as t where t.org_id = p_org and t.id = p_id)
     when 'account' then (select a.name from public.service_accounts as a where a.org_id = p_org and a.id = p_id
       and a.removed_at is null) end;
-begin
   perform private.fail('RY404', 'There is no such member, team or service account.',
     'Send the kind (member, team or account) and the id.') where v_name is null;
-  return v_name;
 end;
 $$;
 

@@ -286,7 +286,7 @@ end;
 $$;
 
 -- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after them.
-create function private.forget_instances(, out v_count integer) language plpgsql set search_path = '' as $$
+create function private.forget_instances(out v_count integer) language plpgsql set search_path = '' as $$
 declare
   v_silent pg_catalog.record;
 begin
@@ -490,16 +490,14 @@ create function private.delete_old_jobs() returns integer language sql set searc
 $$;
 
 -- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
-create function private.delete_organizations() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_count integer := private.delete_jobs(array(
+create function private.delete_organizations(out v_count integer) language plpgsql set search_path = '' as $$
+begin
+  v_count := private.delete_jobs(array(
     select j.id from public.organizations as o
     cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
     where o.deleted_at is not null limit 1000));
-begin
   delete from public.organizations as o where o.deleted_at is not null and not exists (
     select from public.provision_jobs as j where j.org_id = o.id);
-  return v_count;
 end;
 $$;
 

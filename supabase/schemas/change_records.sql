@@ -182,11 +182,8 @@ $$;
 comment on function private.has_unsigned_records is 'Whether a record waits to be signed. Service key only.';
 
 create function private.lease_records(p_limit integer default 50) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_taken pg_catalog.jsonb;
-begin
-  perform private.fail('RY422', 'A signer takes 1 to 100 records.') where coalesce(p_limit, 0) not between 1 and 100;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY422', 'A signer takes 1 to 100 records.') where coalesce(p_limit, 0) not between 1 and 100;
   with mine as (
     select r.id from private.change_records as r where r.signature is null and r.sign_at <= now()
     order by r.id limit p_limit for update skip locked
@@ -194,9 +191,7 @@ begin
     update private.change_records as r set sign_at = now() + interval '1 minute' from mine as m
     where r.id = m.id returning r.id, r.statement
   )
-  select coalesce(jsonb_agg(to_jsonb(t) order by t.id), '[]') into v_taken from taken as t;
-  return v_taken;
-end;
+  select coalesce(jsonb_agg(to_jsonb(t) order by t.id), '[]') from taken as t
 $$;
 comment on function private.lease_records is
   'Takes records that wait for a signature, for a minute: the signer that dies loses none. Service key only.';
@@ -228,12 +223,10 @@ $$;
 
 -- Refuses somebody who may not read the jobs of a module, also of one that was removed.
 create function private.need_records_of(p_module uuid) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_module public.modules;
 begin
-  select * into v_module from public.modules as m where m.id = p_module and private.may_see(m.org_id, m.path);
-  perform private.fail('RY404', 'There is no such module.') where v_module.id is null;
-  perform private.need('job.read', v_module.org_id, v_module.path);
+  perform private.need('job.read', m.org_id, m.path) from public.modules as m
+  where m.id = p_module and private.may_see(m.org_id, m.path);
+  perform private.fail('RY404', 'There is no such module.') where not found;
 end;
 $$;
 

@@ -213,12 +213,8 @@ comment on function private.worker_target_update is
   'worker_target_status.';
 
 create function private.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers := private.owned_target(p_job, p_attempt);
-begin
-  return private.target_json(v_worker.id);
-end;
+language sql security definer set search_path = '' as $$
+  select private.target_json((private.owned_target(p_job, p_attempt)).id)
 $$;
 comment on function private.worker_target_status is
   'How the target of a deploying job is: status, versions of its live instances, running jobs.';

@@ -33,16 +33,13 @@ comment on function private.maintenance is
 
 -- Refuses a maintenance without an end or a reason.
 create function private.check_maintenance(p_until timestamptz, p_reason text) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if p_until is null then return; end if;
-  perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
     'Send the time of its end, or none to end it now.')
   where p_until <= now() or p_until > now() + interval '30 days';
-  perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+  select private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
     'Add a reason why jobs wait: every member reads it.')
-  where length(trim(coalesce(p_reason, ''))) not between 1 and 500;
-end;
+  where p_until is not null and length(trim(coalesce(p_reason, ''))) not between 1 and 500
 $$;
 
 -- Wakes the runners of every lane with a ready job, of one organisation or of all.
@@ -53,16 +50,13 @@ $$;
 -- Notes a maintenance that was set: of one organisation, or of the installation. Jobs that waited for its end are
 -- offered again.
 create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_scope pg_catalog.text := case when p_org is null then 'installation' else 'organization' end;
-begin
-  perform private.audit(p_org, v_scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
-    v_scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
-  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o
+language sql set search_path = '' as $$
+  select private.audit(p_org, s.scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
+    s.scope, p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason))
+  from (select case when p_org is null then 'installation' else 'organization' end as scope) as s;
+  select private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o
   where p_org is null or o.id = p_org;
-  perform private.wake_lanes(p_org) where p_until is null;
-end;
+  select private.wake_lanes(p_org) where p_until is null
 $$;
 
 create function private.set_maintenance(p_org uuid, p_until timestamptz default null, p_reason text default null)
@@ -257,20 +251,17 @@ $$;
 
 -- Runs a held job again as it is, unless a member has locked its module or it would need more approvals now.
 create function private.retry_held(p_job public.provision_jobs, p_live private.live_jobs) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  perform private.need_pinned_runner(p_job.pinned_worker_id);
-  perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
-  perform private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
+language sql set search_path = '' as $$
+  select private.need_pinned_runner(p_job.pinned_worker_id);
+  select private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
+  select private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
-  perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
+  select private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
     private.caller_label(p_job.org_id), 'Decided to run it again', interval '0');
   -- A person's decision to try again is worth one attempt more than the limit.
-  update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
-    where id = p_job.id returning * into p_job;
-  return to_jsonb(p_job);
-end;
+  update public.provision_jobs as j set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+  where id = p_job.id returning to_jsonb(j)
 $$;
 
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
@@ -457,18 +448,14 @@ comment on function private.approve_job is
 
 -- ## what is reviewed
 create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.seen_job(p_job);
-  v_answer pg_catalog.jsonb;
-begin
-  select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
-  where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
-  v_answer := coalesce(v_answer, '{"resources": []}');
-  return case when p_address is null then v_answer else jsonb_set(v_answer, '{resources}', coalesce((
-    select jsonb_agg(r) from jsonb_array_elements(v_answer -> 'resources') as r where r ->> 'address' = p_address),
-    '[]')) end;
-end;
+language sql stable security definer set search_path = '' as $$
+  select case when p_address is null then f.found else jsonb_set(f.found, '{resources}', coalesce((
+    select jsonb_agg(r) from jsonb_array_elements(f.found -> 'resources') as r where r ->> 'address' = p_address),
+    '[]')) end
+  from private.seen_job(p_job) as j cross join lateral (select coalesce((
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb from private.artifacts as a
+    where a.job_id in (j.id, j.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1),
+    '{"resources": []}') as found) as f
 $$;
 comment on function private.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; '

@@ -73,14 +73,11 @@ language sql set search_path = '' as $$
 $$;
 
 -- Keeps which modules the code of a planned module reads outputs of.
-create function private.note_reads(p_job public.provision_jobs) returns void language plpgsql set search_path = '' as $$
-declare
-  v_module public.modules := (select m from public.modules as m where m.id = p_job.module_id);
-begin
-  delete from private.dependency_proposals as d where d.consumer_id = v_module.id and p_job.status = 'SUCCEEDED'
-    and d.producer_id not in (select r.producer_id from private.read_modules(v_module, p_job.result -> 'reads') as r);
-  perform private.propose(v_module, p_job.result -> 'reads');
-end;
+create function private.note_reads(p_job public.provision_jobs) returns void language sql set search_path = '' as $$
+  delete from private.dependency_proposals as d using public.modules as m
+  where m.id = p_job.module_id and d.consumer_id = m.id and p_job.status = 'SUCCEEDED'
+    and d.producer_id not in (select r.producer_id from private.read_modules(m, p_job.result -> 'reads') as r);
+  select private.propose(m, p_job.result -> 'reads') from public.modules as m where m.id = p_job.module_id
 $$;
 
 -- ## digests
@@ -342,15 +339,11 @@ comment on function private.replace_dependencies is
 
 -- Refuses to remove a module that others depend on, and names them.
 create function private.refuse_consumers(p_module public.modules) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_consumers pg_catalog.text := (
-    select string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path) from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
-begin
-  perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
-    'Remove these dependencies first.') where v_consumers is not null;
-end;
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path,
+    string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path)), 'Remove these dependencies first.')
+  from public.module_dependencies as d join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+  where d.producer_id = p_module.id having count(*) > 0
 $$;
 
 -- ## reading
@@ -538,14 +531,10 @@ end;
 $$;
 
 -- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
-    where j.id = p_plan);
-begin
-  perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.')
-  where v_problem is not null;
-end;
+create function private.check_promotion(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s', p.problem), 'Apply that module with the same commit first.')
+  from (select private.plan_promotion_problem(j) as problem from public.provision_jobs as j where j.id = p_plan) as p
+  where p.problem is not null
 $$;
 
 -- Refuses applies without a plan of modules whose commit was not applied where it should have been.

@@ -181,19 +181,14 @@ comment on function private.git_app_connection is
   'uses it.';
 
 create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
-begin
-  perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
-    'A token is for the attempt that holds its lease.') where v_live.stage <> 'RUNNING';
-  return (
-    select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
-      and c.removed_at is null and c.app_id is not null
-      and (c.id = j.target_connection_id or c.repository = private.repository_key(
-        j.payload #>> '{module,source,url}'))
-    where j.id = p_job limit 1);
-end;
+language sql security definer set search_path = '' as $$
+  select private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+    'A token is for the attempt that holds its lease.')
+  from private.fenced_job(private.this_runner(), p_job, p_attempt) as q where q.stage <> 'RUNNING';
+  select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
+    and c.removed_at is null and c.app_id is not null
+    and (c.id = j.target_connection_id or c.repository = private.repository_key(j.payload #>> '{module,source,url}'))
+  where j.id = p_job limit 1
 $$;
 comment on function private.worker_repository is
   'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';

@@ -35,17 +35,11 @@ comment on column private.kept_states.body is 'The state file''s text. It may co
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 
 create function private.kept_states(p_job bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid;
-begin
-  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'state.read');
-  return (
-    select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
-      order by k.attempt desc, k.number desc), '[]')
-    from private.kept_states as k where k.job_id = p_job);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.my_module((select j.module_id from public.provision_jobs as j where j.id = p_job), 'state.read');
+  select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
+    order by k.attempt desc, k.number desc), '[]')
+  from private.kept_states as k where k.job_id = p_job
 $$;
 comment on function private.kept_states is
   'States that a job wrote and that were not stored, newest first, without their text: a person released the job '

@@ -214,16 +214,11 @@ end;
 $$;
 
 create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
-begin
-  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
-    'expires_at', v_invitation.expires_at,
-    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
-    'invited_by', (select m.email from public.memberships as m
-      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
-end;
+language sql security definer set search_path = '' as $$
+  select jsonb_build_object('email', i.email, 'role', i.role, 'expires_at', i.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = i.org_id),
+    'invited_by', (select m.email from public.memberships as m where m.org_id = i.org_id and m.user_id = i.invited_by))
+  from private.lock_invitation(p_invitation, p_token_hash) as i
 $$;
 comment on function private.invitation_offer is
   'What an invitation offers to the person who has its link: organisation, role, address and inviter.';

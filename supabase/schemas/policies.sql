@@ -201,13 +201,9 @@ comment on function private.detach_policy is
   'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
 
 create function private.policy_files(p_policy uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_set public.policy_sets := private.my_policy(p_policy, 'module.read');
-begin
-  return (select b.files from private.policy_bundles as b where b.org_id = v_set.org_id
-    and b.sha256 = v_set.bundle_sha256);
-end;
+language sql stable security definer set search_path = '' as $$
+  select (select b.files from private.policy_bundles as b where b.org_id = s.org_id and b.sha256 = s.bundle_sha256)
+  from private.my_policy(p_policy, 'module.read') as s
 $$;
 comment on function private.policy_files is 'The files of a policy set, {name: text}. Members.';
 
@@ -264,15 +260,11 @@ create function private.is_refused(p_job bigint) returns boolean language sql st
 $$;
 
 -- Refuses to apply a plan that its policy sets, or a newer mandatory one, do not let pass.
-create function private.check_policies(p_plan bigint) returns void language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := private.policy_problem(p_plan);
-begin
-  perform private.fail('RY409', format('%s', v_problem), case when v_problem like '%waits for an override%'
+create function private.check_policies(p_plan bigint) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s', p.problem), case when p.problem like '%waits for an override%'
     then 'Somebody with policy.override overrides the check with a reason; or change the code, and plan again.'
     else 'Change the code or the rule, and plan again.' end)
-  where v_problem is not null;
-end;
+  from private.policy_problem(p_plan) as p (problem) where p.problem is not null
 $$;
 
 -- The last fence: no change begins whose checks do not let it pass, whatever the runner knows of policies.
@@ -316,16 +308,13 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.worker_policies(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
-begin
-  return (select jsonb_build_object('run', private.policy_input(j), 'sets', (
-      select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'name', p.name, 'path', p.path, 'level', p.level,
-        'files', b.files) order by length(p.path), p.name), '[]') from private.named_policies(j) as p
-      join private.policy_bundles as b on b.org_id = j.org_id and b.sha256 = p.sha256))
-    from public.provision_jobs as j where j.id = v_live.job_id);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.fenced_job(private.this_runner(), p_job, p_attempt);
+  select jsonb_build_object('run', private.policy_input(j), 'sets', (
+    select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'name', p.name, 'path', p.path, 'level', p.level,
+      'files', b.files) order by length(p.path), p.name), '[]') from private.named_policies(j) as p
+    join private.policy_bundles as b on b.org_id = j.org_id and b.sha256 = p.sha256))
+  from public.provision_jobs as j where j.id = p_job
 $$;
 comment on function private.worker_policies is
   'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about '

@@ -332,15 +332,12 @@ $$;
 comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
+language sql stable security definer set search_path = '' as $$
+  select (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, v_seen)
-    order by s.path, s.created_at limit 500) as s);
-end;
+      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, n.seen)
+    order by s.path, s.created_at limit 500) as s)
+  from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_schedules is
   'Schedules with their words, next time and last run; with a path those of the module or group and of the groups '

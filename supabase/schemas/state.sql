@@ -154,15 +154,11 @@ $$;
 
 -- Refuses a serial that is far beyond the stored one. A module's first state may begin nearly anywhere.
 create function private.check_serial(p_serial bigint, p_stored bigint) returns void
-language plpgsql immutable set search_path = '' as $$
-declare
-  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
-  v_most bigint := coalesce(p_stored + 1000000, 1000000000000000);
-begin
-  perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
+language sql immutable set search_path = '' as $$
+  select private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, s.most),
     format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)))
-  where p_serial not between 0 and v_most;
-end;
+  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
+  from (select coalesce(p_stored + 1000000, 1000000000000000) as most) as s where p_serial not between 0 and s.most
 $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.

@@ -145,15 +145,10 @@ comment on function private.terminal_run is
   'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
 
 create function private.terminal_runs(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'job.read');
-begin
-  return (
-    select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
-      select * from public.provision_jobs where module_id = v_module.id and type = 'PLAN'
-      order by id desc limit 20) as j);
-end;
+language sql stable security definer set search_path = '' as $$
+  select (select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
+    select * from public.provision_jobs where module_id = m.id and type = 'PLAN' order by id desc limit 20) as j)
+  from private.my_module(p_module, 'job.read') as m
 $$;
 comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';
 

@@ -223,13 +223,10 @@ comment on function private.create_sealing_key is
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if cardinality(p_names) > 0 then
-    perform private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
-      jsonb_build_object('names', to_jsonb(p_names)));
-  end if;
-end;
+language sql set search_path = '' as $$
+  select private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
+    jsonb_build_object('names', to_jsonb(p_names)))
+  where cardinality(p_names) > 0
 $$;
 
 -- A variable as members see it; nobody needs a sealed value, and an address is not secret.
@@ -354,19 +351,14 @@ end;
 $$;
 
 create function private.list_variables(p_org uuid, p_path text default null, p_with_sealed boolean default false)
-returns jsonb language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[];
-begin
-  v_seen := private.need_seen(p_org, p_path);
-  perform private.need('variable.write', p_org, p_path) where p_with_sealed;
-  return coalesce((
-    select jsonb_agg(private.shown_variable(v) || case when p_with_sealed then jsonb_build_object('value', v.value)
-      else '{}' end order by v.path, v.kind, v.name)
+returns jsonb language sql stable security definer set search_path = '' as $$
+  select private.need('variable.write', p_org, p_path) where p_with_sealed;
+  select (select coalesce(jsonb_agg(private.shown_variable(v) || case when p_with_sealed
+      then jsonb_build_object('value', v.value) else '{}' end order by v.path, v.kind, v.name), '[]')
     from public.variables as v
     where v.org_id = p_org and v.path is not null and v.ended_at is null and v.path = coalesce(p_path, v.path)
-      and private.is_seen(p_org, v.path, v_seen)), '[]');
-end;
+      and private.is_seen(p_org, v.path, n.seen))
+  from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_variables is
   'The variables that are set in an organisation, or at one path ("" is the organisation itself), each with its '
@@ -408,19 +400,17 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-begin
-  return coalesce((
-    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+language sql stable security definer set search_path = '' as $$
+  select (
+    select coalesce(jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use)
+      order by v.path, v.kind, v.name), '[]')
     from public.variables as v
     cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
-    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
-      and private.is_seen(p_org, v.path, v_seen)
-      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
-end;
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= s.since
+      and private.is_seen(p_org, v.path, n.seen)
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= s.since)
+  from private.need_seen(p_org) as n (seen)
+  cross join (select now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400)) as since) as s
 $$;
 comment on function private.list_unused_variables is
   'The variables that no job has used for a number of days, and that are as old. Members.';
@@ -455,21 +445,18 @@ comment on function private.list_variable_users is
   'Members.';
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.need_target(p_org, p_path);
-  return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
-      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
-    from (
-      select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
-        coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
-      from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
-      where private.is_seen(p_org, v.path, v_seen) group by v.kind, v.name having min(r.place) = 1
-    ) as given), '[]');
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.need_target(p_org, p_path);
+  select coalesce(jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+    given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name), '[]')
+  from (
+    select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
+      coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
+    from private.seen(p_org) as n (seen) cross join private.ranked_variables(p_org, p_path, '{}') as r
+    join public.variables as v on v.id = r.id
+    where private.is_seen(p_org, v.path, n.seen) group by v.kind, v.name having min(r.place) = 1
+  ) as given
 $$;
 comment on function private.preview_variables is
   'The variables that the next job of a module or group would have: value, path and version of each, the last job that '

@@ -152,8 +152,7 @@ begin
 end;
 $$;
 comment on function private.rotate_service_account_secret is
-  'Gives a service account a new secret (bcrypt hash); the old one is void at once, and the account''s sessions end. '
-  'Admins.';
+  'Gives a service account a new secret (bcrypt hash); the old one is void and its sessions end at once. Admins.';
 
 create function private.remove_service_account(p_account uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -199,5 +198,4 @@ begin
 end;
 $$;
 comment on function private.use_service_account is
-  'Notes that a service account signs in to act, and says as what {role, version}; refuses one without a role. Edge '
-  'functions only.';
+  'Notes that a service account acts, and as what {role, version}; refuses one without a role. Edge functions only.';

@@ -24,8 +24,7 @@ create index change_records_org_id_idx on private.change_records (org_id);
 create index change_records_unsigned_idx on private.change_records (sign_at) where signature is null;
 comment on table private.change_records is
   'What each change of a module''s state was, and what led to it. Append only: a signature is added once.';
-comment on column private.change_records.module_id is
-  'The module. No foreign key, as for the job: records outlive both.';
+comment on column private.change_records.module_id is 'No foreign key, as for the job: records outlive both.';
 comment on column private.change_records.sequence is 'Its place in the module''s chain, from 1.';
 comment on column private.change_records.statement is 'The in-toto Statement, letter for letter as it is signed.';
 comment on column private.change_records.sha256 is 'The statement''s digest, which the next record names.';
@@ -255,8 +254,7 @@ begin
   return private.record_json(v_record);
 end;
 $$;
-comment on function private.change_record is
-  'The signed record of a run''s change, also after the run itself was deleted. Members.';
+comment on function private.change_record is 'The signed record of a run''s change; it outlives the run. Members.';
 
 -- A record on its run's page: whether it is signed, and since when the newest hundred of the chain fit.
 create function private.record_status(p_job bigint) returns jsonb language sql stable set search_path = '' as $$

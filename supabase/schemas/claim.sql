@@ -33,8 +33,7 @@ comment on column private.preferred_runners.reason is
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
-comment on type private.instance_now is
-  'The process that asks for jobs: its name, what it has for jobs, how many it may take now.';
+comment on type private.instance_now is 'The process that asks for jobs: its name, offer, and free slots.';
 
 -- The calling process as it is now: nothing is free while it is draining or not fresh, nor for a request that was
 -- answered before. The caller holds the instance's lock.

@@ -159,8 +159,7 @@ begin
   return jsonb_build_object('token_id', v_token);
 end;
 $$;
-comment on function private.worker_target_token is
-  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+comment on function private.worker_target_token is 'Gives a target its token (hash only); an unused one is replaced.';
 
 -- The facts about a runner that a job for it needs.
 create function private.target_json(p_worker uuid) returns jsonb language sql stable set search_path = '' as $$
@@ -209,15 +208,13 @@ begin
 end;
 $$;
 comment on function private.worker_target_update is
-  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
-  'worker_target_status.';
+  'Records what a deploying job made (cloud: names and ARNs), drains or resumes its target. As worker_target_status.';
 
 create function private.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.target_json((private.owned_target(p_job, p_attempt)).id)
 $$;
-comment on function private.worker_target_status is
-  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+comment on function private.worker_target_status is 'A deploying job''s target: status, live versions, running jobs.';
 
 -- ## after such a job
 
@@ -343,8 +340,7 @@ create table private.scaling_memory (
   constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
     and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
-comment on table private.scaling_memory is
-  'What the planner has to remember of a runner from one decision to the next.';
+comment on table private.scaling_memory is 'What the planner remembers of a runner between two decisions.';
 comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
 comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
 comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';

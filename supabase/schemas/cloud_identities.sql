@@ -21,8 +21,7 @@ create table public.cloud_identities (
   removed_at timestamptz
 );
 create unique index cloud_identities_name_idx on public.cloud_identities (org_id, lower(name)) where removed_at is null;
-comment on table public.cloud_identities is
-  'Where cloud-hosted runners are deployed: a role to assume, and regions. No secrets.';
+comment on table public.cloud_identities is 'Where cloud-hosted runners are deployed: a role and regions. No secrets.';
 comment on column public.cloud_identities.role_arn is 'The role that the deploying runner assumes.';
 comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
@@ -71,8 +70,7 @@ exception
 end;
 $$;
 comment on function private.create_cloud_identity is
-  'Adds a place to deploy runners to: {name, role_arn, regions, account_id, network}. Its external id is made here. '
-  'Admins.';
+  'Adds a place to deploy runners to {name, role_arn, regions, account_id, network}; makes its external id. Admins.';
 
 create function private.update_cloud_identity(p_identity uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -31,8 +31,7 @@ create table private.ended_git_logins (
   ended_at timestamptz not null,
   primary key (org_id, host, login, user_id, account_id)
 );
-comment on table private.ended_git_logins is
-  'Links that have ended: what such a login did until then is still that member''s change.';
+comment on table private.ended_git_logins is 'Ended links: what the login did until then is that member''s change.';
 comment on column private.ended_git_logins.account_id is 'The number of the account at the host; empty: not known.';
 comment on column private.ended_git_logins.ended_at is
   'Infinity for a link that the member had proved or ended: it is their account, whatever the list says.';
@@ -183,8 +182,7 @@ begin
   return to_jsonb(v_link);
 end;
 $$;
-comment on function private.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins; members end their own.';
+comment on function private.unlink_git_login is 'Ends the link of a git login. Admins; members end their own.';
 
 create function private.list_git_logins(p_org uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$

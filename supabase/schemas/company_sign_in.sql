@@ -390,8 +390,7 @@ exception
     perform private.fail('RY422', 'That is not a domain.', 'Write it like example.com.');
 end;
 $$;
-comment on function private.add_sign_in_domain is
-  'Lists a domain and answers with the DNS record that proves it {record, value}. Owners.';
+comment on function private.add_sign_in_domain is 'Lists a domain, and answers the DNS record to prove it. Owners.';
 
 create function private.remove_sign_in_domain(p_org uuid, p_domain text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -407,8 +406,7 @@ begin
   return private.domain_row(v_domain);
 end;
 $$;
-comment on function private.remove_sign_in_domain is
-  'Removes a domain: the provider signs nobody in with its addresses any more. Owners.';
+comment on function private.remove_sign_in_domain is 'Removes a domain: its addresses sign nobody in. Owners.';
 
 create function private.prove_sign_in_domain(p_org uuid, p_domain text, p_texts text[]) returns jsonb
 language plpgsql security definer set search_path = '' as $$

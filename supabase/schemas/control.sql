@@ -14,8 +14,7 @@ select
   end as maintenance
 from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
-comment on view private.organizations_in_maintenance is
-  'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
+comment on view private.organizations_in_maintenance is 'Organisations whose jobs are not taken now.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
 -- there is none.
@@ -81,8 +80,7 @@ returns jsonb language sql security definer set search_path = '' as $$
     'installation', 'until', p_until, 'reason', trim(p_reason)) end)
 $$;
 comment on function private.set_installation_maintenance is
-  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
-  'key only.';
+  'Until then no runner takes any job; what runs, finishes. Without a time it ends at once. Service key only.';
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
 create function private.my_job(p_job bigint, p_verb text, out v_job public.provision_jobs)

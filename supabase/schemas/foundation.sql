@@ -341,8 +341,7 @@ create unlogged table private.wake_ups (
   key text primary key,
   sent_at timestamptz not null
 ) with (fillfactor = 50);
-comment on table private.wake_ups is
-  'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
+comment on table private.wake_ups is 'When each rate-limited wake-up was sent. UNLOGGED: losing it costs a message.';
 
 -- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
@@ -448,8 +447,7 @@ language sql security definer set search_path = '' as $$
       1000000) end
   returning used <= p_limit
 $$;
-comment on function private.rate_limit is
-  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+comment on function private.rate_limit is 'Counts an attempt; true up to the limit of the window. Edge functions only.';
 
 -- Refuses a time zone that is not known by its name.
 create function private.check_zone(p_zone text) returns void language sql stable set search_path = '' as $$

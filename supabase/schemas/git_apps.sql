@@ -86,8 +86,7 @@ begin
   return jsonb_build_object('org_id', v_app.org_id, 'api_url', v_app.api_url);
 end;
 $$;
-comment on function private.pending_git_app is
-  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+comment on function private.pending_git_app is 'An app that the caller began with this state. Admins.';
 
 create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -132,8 +131,7 @@ begin
   return to_jsonb(v_app);
 end;
 $$;
-comment on function private.remove_git_app is
-  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+comment on function private.remove_git_app is 'Removes a GitHub App and its key; repositories are polled. Admins.';
 
 -- ## using
 
@@ -213,5 +211,4 @@ language sql stable security definer set search_path = '' as $$
     private.git_app_secret(p_connection))
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
-  'null where there is none.';
+  'Provider and sealed webhook secret of a repository or an app, for receiving deliveries; null where there is none.';

@@ -301,8 +301,7 @@ begin
 end;
 $$;
 comment on function private.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
-  'Members.';
+  'What a commit or a pull request led to: modules with results, counts and jobs, its events and its reports. Members.';
 
 -- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb

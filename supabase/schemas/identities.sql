@@ -34,8 +34,7 @@ create table public.job_identities (
     case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
   constraint job_identities_complete check (private.is_identity_complete(kind, settings))
 );
-comment on table public.job_identities is
-  'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
+comment on table public.job_identities is 'What jobs are in a cloud: audiences of tokens, and roles. No secrets.';
 comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
@@ -118,8 +117,7 @@ begin
     concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
 end;
 $$;
-comment on function private.detach_identity is
-  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+comment on function private.detach_identity is 'Detaches an identity. Running jobs get no more tokens for it. Admins.';
 
 create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -342,5 +340,4 @@ begin
       where private.may_see(v_module.org_id, i.path)), '[]'));
 end;
 $$;
-comment on function private.preview_identities is
-  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+comment on function private.preview_identities is 'The identities of a module''s next job, with their claims. Members.';

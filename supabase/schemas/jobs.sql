@@ -9,8 +9,7 @@ comment on type public.job_status is 'Where a job is. SUCCEEDED, FAILED and CANC
 
 create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT',
   'REPORT');
-comment on type public.job_phase is
-  'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
+comment on type public.job_phase is 'What a running job does. From APPLY or DESTROY on it may have changed something.';
 
 create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
@@ -129,19 +128,15 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and target_connection_id is null and private.is_seen(org_id, module_path, array(select private.my_prefixes())));
-comment on table public.provision_jobs is
-  'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on table public.provision_jobs is 'Jobs: one row per unit of work, request to end. Written by functions only.';
 comment on column public.provision_jobs.id is 'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.module_path is
-  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, '
-  'the path of the plans.';
-comment on column public.provision_jobs.payload is
-  'Everything the runner needs, frozen when it was enqueued. No secrets.';
+  'The module''s path then; of a RESOLVE job, the module whose runners may do it; of a POLICY_TEST, the plans'' path.';
+comment on column public.provision_jobs.payload is 'All that the runner needs, frozen at the request. No secrets.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
-comment on column public.provision_jobs.attempt is
-  'The number of the current or last try. Every write of a runner carries it.';
+comment on column public.provision_jobs.attempt is 'The number of the current or last try; runners'' writes have it.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
@@ -154,19 +149,13 @@ comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
-comment on column public.provision_jobs.is_followed is
-  'Whether an apply with the same number followed this plan: lists show that one.';
-comment on column public.provision_jobs.idempotency_key is
-  'The caller''s own key: enqueueing the module again with it returns this job.';
-comment on column public.provision_jobs.is_quarantined is
-  'Whether it took down two different runners and was taken out.';
-comment on column public.provision_jobs.late_report is
-  'What an attempt reported after it had lost the job. It changed nothing.';
-comment on column public.provision_jobs.last_log_seq is
-  'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.is_followed is 'Whether an apply with its number followed: lists show that.';
+comment on column public.provision_jobs.idempotency_key is 'The caller''s own key: again, it returns this job.';
+comment on column public.provision_jobs.is_quarantined is 'Whether it was taken out after two runners died of it.';
+comment on column public.provision_jobs.late_report is 'What an attempt reported after it had lost the job.';
+comment on column public.provision_jobs.last_log_seq is 'The last chunk of the log, as the finish call announced it.';
 comment on column public.provision_jobs.log_day is
-  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
-  'after it.';
+  'Day (UTC) on which its attempt was claimed: the log''s partition. Earlier attempts'' days are not after it.';
 comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 
@@ -238,8 +227,7 @@ cross join lateral (
   where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
-comment on view public.last_jobs is
-  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
+comment on view public.last_jobs is 'The newest apply, destroy or drift check of each module that has one.';
 comment on column public.last_jobs.number is 'The number of its run in the organisation.';
 
 -- ## scheduling
@@ -288,25 +276,19 @@ create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, jo
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
 create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
-comment on table private.live_jobs is
-  'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
+comment on table private.live_jobs is 'What the claim knows: a narrow row for each queued, running or held job.';
 comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
-comment on column private.live_jobs.state_key is
-  'What only one job at a time may act on: the module, or the runner it deploys.';
+comment on column private.live_jobs.state_key is 'What one job at a time may act on: a module, a runner it deploys.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
-comment on column private.live_jobs.claim_request_id is
-  'The claim that took it, so that a repeated claim gets the same answer.';
+comment on column private.live_jobs.claim_request_id is 'The claim that took it: a repeated one gets the same answer.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
 comment on column private.live_jobs.has_touched is
   'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
-comment on column private.live_jobs.unlisted_at is
-  'Since when the runner''s heartbeats do not mention it, although it has it.';
-comment on column private.live_jobs.returned is
-  'How many attempts were given back unused; they do not count against the limit.';
-comment on column private.live_jobs.aged_from is
-  'The lane that it waited in for ten minutes, before it was given the usual priority.';
+comment on column private.live_jobs.unlisted_at is 'Since when its runner''s heartbeats do not mention it.';
+comment on column private.live_jobs.returned is 'How many attempts were given back; they do not count for the limit.';
+comment on column private.live_jobs.aged_from is 'The lane that it left after ten minutes, for the usual priority.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 
 -- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
@@ -342,8 +324,7 @@ create table private.job_transitions (
   description text not null,
   primary key (from_status, to_status, event)
 );
-comment on table private.job_transitions is
-  'Every change of status that is allowed, and the events that record it. Anything else is refused.';
+comment on table private.job_transitions is 'Every allowed change of status, with its events. Others are refused.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
 ('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),
@@ -424,8 +405,7 @@ create table public.job_events (
   primary key (job_id, id)
 );
 create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
-comment on table public.job_events is
-  'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
+comment on table public.job_events is 'Every change of every job, with actor and reason: replayed, its status.';
 comment on column public.job_events.detail is 'More, for programs.';
 
 -- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.

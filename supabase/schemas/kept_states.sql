@@ -141,8 +141,7 @@ begin
   return to_jsonb(v_kept) - 'org_id' || jsonb_build_object('job_number', private.job_number(v_kept.job_id));
 end;
 $$;
-comment on function private.kept_state is
-  'The text of a state that was not stored (body). Reading it is audited. Admins.';
+comment on function private.kept_state is 'The text of a state that was not stored (body); reading is audited. Admins.';
 
 create function private.discard_kept_state(p_id uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

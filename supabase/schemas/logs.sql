@@ -20,8 +20,7 @@ create table public.job_log_chunks (
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
-comment on table public.job_log_chunks is
-  'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
+comment on table public.job_log_chunks is 'Logs in chunks of whole lines, by seq. Removed after the retention.';
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
 comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
@@ -39,8 +38,7 @@ $$;
 
 -- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
 create table private.job_log_chunks_rest partition of public.job_log_chunks default;
-comment on table private.job_log_chunks_rest is
-  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+comment on table private.job_log_chunks_rest is 'Logs of days without a partition; empty while the sweep runs.';
 
 -- Today in UTC, whatever the time zone of the session.
 create function private.utc_day() returns date language sql stable set search_path = '' as $$
@@ -245,8 +243,7 @@ begin
     translate(encode(v_artifact.body, 'base64'), chr(10), ''));
 end;
 $$;
-comment on function private.worker_get_artifact is
-  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+comment on function private.worker_get_artifact is 'Reads a file of the job, or of the saved plan that it applies.';
 
 -- ## uploads
 -- A plan of what is on somebody's disk: the folder comes as an archive, becomes a file of the plan's job, and is the
@@ -285,8 +282,7 @@ begin
   return jsonb_build_object('id', v_id);
 end;
 $$;
-comment on function private.start_upload is
-  'Announces a packed folder of a module, which upload_source brings within an hour. Operators.';
+comment on function private.start_upload is 'Announces a module''s folder; upload_source brings it. Operators.';
 
 create function private.upload_status(p_upload uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -323,8 +319,7 @@ exception
 end;
 $$;
 comment on function private.upload_source is
-  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. '
-  'Operators.';
+  'Takes a packed folder to be planned as the module''s code (option upload_id); it waits for an hour. Operators.';
 
 -- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(

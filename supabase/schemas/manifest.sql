@@ -123,8 +123,7 @@ comment on column private.manifest_kinds.defaults is 'The values of the fields t
 create type private.manifest_change as (
   kind text, kind_place integer, name text, at text, id text, old jsonb, new jsonb
 );
-comment on type private.manifest_change is
-  'One difference: the row (id, old), what it shall be (new), and its place in the document.';
+comment on type private.manifest_change is 'One difference: the row (id, old), what it shall be (new), its place.';
 
 -- ## reading a document
 

@@ -8,8 +8,7 @@ create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
 
 create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
-comment on type public.source_kind is
-  'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
+comment on type public.source_kind is 'Where a module''s code comes from; "upload", a sent folder, is a job''s alone.';
 
 -- The mode in which plans of a repository are applied; null where another place sets it.
 create function private.is_apply_mode(p_mode text) returns boolean language sql immutable set search_path = '' as $$
@@ -43,8 +42,7 @@ create table public.groups (
   unique (org_id, path)
 );
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
-comment on column public.groups.hooks is
-  'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.hooks is 'Scripts by step, such as before_init; a module''s own hook replaces one.';
 comment on column public.groups.git_apply is
   'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 comment on column public.groups.time_limits is
@@ -94,8 +92,7 @@ create index modules_group_id_idx on public.modules (group_id);
 create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
-comment on table public.modules is
-  'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
+comment on table public.modules is 'A leaf of the tree: what a job acts on. Removed ones stay (deleted_at).';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
@@ -103,17 +100,13 @@ comment on column public.modules.backend is
   'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
   'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
-comment on column public.modules.hooks is
-  'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
-comment on column public.modules.approval_timeout_seconds is
-  'An apply that is not approved within this time is cancelled.';
+comment on column public.modules.hooks is 'Scripts: before_ or after_ × init, plan, apply, destroy, output.';
+comment on column public.modules.approval_timeout_seconds is 'How long an apply waits for approval, then it ends.';
 comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
-comment on column public.modules.can_apply_uploads is
-  'Whether the plan of a folder that somebody uploaded may be applied.';
+comment on column public.modules.can_apply_uploads is 'Whether the plan of an uploaded folder may be applied.';
 comment on column public.modules.time_limits is
   'How long its jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is inherited.';
-comment on column public.modules.drift_since is
-  'When drift was first found that no look since has found gone; null: none is known.';
+comment on column public.modules.drift_since is 'When drift was first found that still is; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
 comment on column public.modules.drift_finding is 'The fingerprint of what the last check found.';
@@ -401,8 +394,7 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.unlock_module is
-  'Takes a member''s lock off a module, only the caller''s own with p_is_own. Operators.';
+comment on function private.unlock_module is 'Takes off a member''s lock; p_is_own: the caller''s alone. Operators.';
 
 -- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
 create function private.repository_key(p_url text) returns text language plpgsql immutable set search_path = '' as $$

@@ -33,8 +33,7 @@ create table private.notification_secrets (
   address text not null check (length(address) <= 8000),
   secret text check (length(secret) <= 8000)
 );
-comment on table private.notification_secrets is
-  'Addresses and signing secrets, sealed by the edge function with a key of its own.';
+comment on table private.notification_secrets is 'Addresses and signing secrets, sealed by the edge function.';
 comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
 comment on column private.notification_secrets.secret is 'What they are signed with; sealed.';
 
@@ -66,10 +65,8 @@ create index deliveries_finished_at_idx on public.deliveries (finished_at) where
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
 create policy "Admins read the log of deliveries" on public.deliveries
   for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
-comment on table public.deliveries is
-  'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
-comment on column public.deliveries.rule_id is
-  'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
+comment on table public.deliveries is 'A message for each event and rule, and what became of it. Kept for 30 days.';
+comment on column public.deliveries.rule_id is 'No foreign key: an event waits for nobody who changes a rule.';
 comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
 comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
 comment on column public.deliveries.status is
@@ -215,10 +212,8 @@ create table private.notifier (
   lease_seconds integer not null default 60 check (lease_seconds between 1 and 3600)
 );
 comment on table private.notifier is 'How messages are sent: one row.';
-comment on column private.notifier.url is
-  'The address of the function that sends; where pg_net is, the sweep wakes it.';
-comment on column private.notifier.retry_seconds is
-  'The pause after each attempt; after the last one the message is given up.';
+comment on column private.notifier.url is 'Where the function that sends is; with pg_net, the sweep wakes it.';
+comment on column private.notifier.retry_seconds is 'The pause after each attempt; after the last one it is given up.';
 comment on column private.notifier.lease_seconds is 'How long a sender has.';
 insert into private.notifier default values;
 
@@ -328,8 +323,7 @@ exception when check_violation then
     'Write https://<project>.supabase.co/functions/v1/notify.');
 end;
 $$;
-comment on function private.set_notifier_url is
-  'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+comment on function private.set_notifier_url is 'Says where the function that sends is, for the sweep to wake it.';
 
 -- ## what people do with rules
 
@@ -348,8 +342,7 @@ language sql stable security definer set search_path = '' as $$
   select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
   from public.notification_rules as r where r.org_id = p_org and r.removed_at is null
 $$;
-comment on function private.list_notification_rules is
-  'Notification rules, each with its last delivery; of an address only its hint. Members.';
+comment on function private.list_notification_rules is 'Notification rules with their last deliveries. Members.';
 
 -- Writes a rule with the fields changed that a specification names.
 create function private.save_rule(p_rule public.notification_rules, p_spec jsonb) returns public.notification_rules
@@ -435,8 +428,7 @@ begin
   return private.rule_json(v_rule);
 end;
 $$;
-comment on function private.update_notification_rule is
-  'Changes the fields of a notification rule that are named. Admins.';
+comment on function private.update_notification_rule is 'Changes the named fields of a notification rule. Admins.';
 
 create function private.remove_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -450,8 +442,7 @@ begin
   return private.audited(to_jsonb(v_rule), 'notification_rule.removed', v_rule.channel);
 end;
 $$;
-comment on function private.remove_notification_rule is
-  'Removes a notification rule with its address; the log stays. Admins.';
+comment on function private.remove_notification_rule is 'Removes a rule with its address; the log stays. Admins.';
 
 create function private.test_notification_rule(p_rule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

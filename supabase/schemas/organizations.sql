@@ -23,8 +23,7 @@ language sql stable security definer set search_path = '' as $$
     or exists (select from public.memberships as m where m.user_id = private.caller_id() and m.role = 'owner'))
   from private.installation as i where i.is_only
 $$;
-comment on function private.organization_makers is
-  'Says who may make organisations on this installation, and whether the caller may.';
+comment on function private.organization_makers is 'Who may make organisations here, and whether the caller may.';
 
 create function private.set_organization_makers(p_who public.organization_makers) returns jsonb
 language sql security definer set search_path = '' as $$
@@ -97,8 +96,7 @@ exception when check_violation then
 end;
 $$;
 comment on function private.update_organization is
-  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs, and how long '
-  'jobs may take. Owners.';
+  'Changes an organisation''s name, log retention, time limits, and whether people may approve their own jobs. Owners.';
 
 create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -159,8 +157,7 @@ language sql security definer set search_path = '' as $$
   select m.user_id, m.org_id from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id()
   on conflict (user_id) do update set org_id = excluded.org_id
 $$;
-comment on function private.open_organization is
-  'Notes that this organisation is the one that the caller opened last. Members.';
+comment on function private.open_organization is 'Notes which organisation the caller opened last. Members.';
 
 -- Refuses a member without a role.
 create function private.check_role(p_role public.member_role) returns void
@@ -325,8 +322,7 @@ begin
   return to_jsonb(v_member);
 end;
 $$;
-comment on function private.remove_member is
-  'Removes a member; everybody may leave. Admins; only owners remove owners.';
+comment on function private.remove_member is 'Removes a member; all may leave. Admins; only owners remove owners.';
 
 create function private.member_sign_ins(p_org uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -336,5 +332,4 @@ language sql stable security definer set search_path = '' as $$
     'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
   from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org
 $$;
-comment on function private.member_sign_ins is
-  'Which members have two-step sign-in, and when each last signed in. Admins.';
+comment on function private.member_sign_ins is 'Which members have two-step sign-in, and their last sign-in. Admins.';

@@ -252,8 +252,7 @@ end;
 $$;
 comment on function private.job_page is
   'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, '
-  'comments, the state with its lock, and while it is queued why it waits; null where there is no such number. '
-  'Members.';
+  'comments, state and lock, and while it is queued why it waits; null where there is no such number. Members.';
 
 create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$

@@ -32,8 +32,7 @@ create table public.policy_sets (
 create index policy_sets_bundle_idx on public.policy_sets (org_id, bundle_sha256);
 comment on table public.policy_sets is 'Sets of rules that plans at or below a path must pass.';
 comment on column public.policy_sets.path is 'The group or module it is attached to; "" is the whole organisation.';
-comment on column public.policy_sets.level is
-  'advisory (is shown), overridable (waits for an override) or mandatory (is refused).';
+comment on column public.policy_sets.level is 'advisory is shown, overridable waits for one, mandatory refuses.';
 comment on column public.policy_sets.bundle_sha256 is 'Digest of its rules.';
 comment on column public.policy_sets.source is 'Repository folder and commit that the rules were read from, as text.';
 
@@ -66,11 +65,9 @@ comment on column public.policy_checks.overridden_by is 'Who overrode it: a memb
 comment on column public.policy_checks.overridden_label is 'Who overrode it, as shown.';
 comment on column public.policy_checks.override_reason is 'Why they did.';
 comment on column public.policy_checks.overridden_at is 'When they did.';
-comment on column public.policy_checks.verdict is
-  'passed, warned, failed, or error: the set could not be evaluated, which counts as failed.';
+comment on column public.policy_checks.verdict is 'passed, warned, failed, or error: could not run, counts as failed.';
 comment on column public.policy_checks.messages is 'What it found, [{rule, kind, text, resource, hint}].';
-comment on column public.policy_checks.cost is
-  'What the plan costs according to its command, {monthly_before, monthly_after, monthly_delta}.';
+comment on column public.policy_checks.cost is 'Costs, {monthly_before, monthly_after, monthly_delta}.';
 
 -- ## attaching
 
@@ -197,8 +194,7 @@ begin
     jsonb_build_object('level', v_set.level));
 end;
 $$;
-comment on function private.detach_policy is
-  'Detaches a policy set. Plans that were requested before are still checked with it. Admins.';
+comment on function private.detach_policy is 'Detaches a policy set. Plans requested before keep its check. Admins.';
 
 create function private.policy_files(p_policy uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -317,8 +313,7 @@ language sql stable security definer set search_path = '' as $$
   from public.provision_jobs as j where j.id = p_job
 $$;
 comment on function private.worker_policies is
-  'The policy sets that a running job''s plan must pass, with their files, and the facts that rules may read about '
-  'the run.';
+  'The policy sets that a running job''s plan must pass, with files, and the facts about the run for their rules.';
 
 create function private.worker_record_checks(p_job bigint, p_attempt integer, p_checks jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -15,8 +15,7 @@ comment on table private.policy_test_plans is 'The plans of each test of policie
 comment on column private.policy_test_plans.job_id is 'The test.';
 comment on column private.policy_test_plans.plan_id is 'The job whose plan it is.';
 comment on column private.policy_test_plans.verdict is
-  'As of a check; unclear: the redacted plan has not all that the set reads; missing: it is not kept. Null until it '
-  'was tested.';
+  'As of a check; unclear: the redacted plan lacks what the set reads; missing: not kept. Null: not tested yet.';
 comment on column private.policy_test_plans.messages is 'What the rules found, as of a check.';
 
 -- ## the request

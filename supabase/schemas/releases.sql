@@ -82,8 +82,7 @@ exception when check_violation or not_null_violation or invalid_text_representat
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
-  'only.';
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; again, it changes nothing. Service key only.';
 
 -- ## updates by policy
 -- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
@@ -99,10 +98,8 @@ create table public.update_policies (
   updated_at timestamptz not null default now(),
   constraint update_policies_window_check check (begins_at <> ends_at)
 );
-comment on table public.update_policies is
-  'When an organisation''s outdated runners update automatically; none is OFF.';
-comment on column public.update_policies.mode is
-  'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
+comment on table public.update_policies is 'When outdated runners update automatically; no row is OFF.';
+comment on column public.update_policies.mode is 'OFF · WINDOW: in these hours · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
 
@@ -411,8 +408,7 @@ language sql stable security definer set search_path = '' as $$
   select private.need('release.read', p_org);
   select private.policy_json(private.policy_of(p_org))
 $$;
-comment on function private.update_policy is
-  'When outdated runners update automatically: mode, window, next window, how many. Members.';
+comment on function private.update_policy is 'When outdated runners update: mode, windows, how many. Members.';
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -153,8 +153,7 @@ begin
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
-comment on function private.poll_repository is
-  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+comment on function private.poll_repository is 'Queues the job that reads a repository, unless one is. Operators.';
 
 create function private.list_git_connections(p_org uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -188,8 +187,7 @@ create function private.list_git_deliveries(
   join public.git_connections as c on c.id = d.connection_id
 $$;
 comment on function private.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
-  'Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why. Members.';
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -223,8 +221,7 @@ exception
       'merge_queue, never, or null for the mode of its group.');
 end;
 $$;
-comment on function private.set_module_git is
-  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+comment on function private.set_module_git is 'How a module follows git: {is_on, branch, paths, apply}. Operators.';
 
 create function private.move_module_folder(p_module uuid, p_folder text) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -386,8 +386,7 @@ begin
       array_to_string(v_why, '; ')) end);
 end;
 $$;
-comment on function private.explain_access is
-  'Whether a member may do something at a path, and by which role: {may, why, words}. Members.';
+comment on function private.explain_access is 'Whether a member may do this at a path: {may, why, words}. Members.';
 
 create function private.my_verbs(p_org uuid, p_path text) returns text[]
 language sql stable security definer set search_path = '' as $$
@@ -504,8 +503,7 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 comment on function private.set_role is
-  'Creates or changes a role of the organisation: a name for verbs, each of which the caller has in the whole '
-  'organisation. Admins.';
+  'Creates or changes a role: a name for verbs, each of which the caller has in the whole organisation. Admins.';
 
 create function private.delete_role(p_org uuid, p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -42,8 +42,7 @@ begin
   return to_jsonb(v_release);
 end;
 $$;
-comment on function private.withdraw_release is
-  'Withdraws a release: no runner is updated to it any more. Service key only.';
+comment on function private.withdraw_release is 'Withdraws a release: nothing is updated to it now. Service key only.';
 
 -- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
 create function private.sweep_updates() returns integer language plpgsql set search_path = '' as $$

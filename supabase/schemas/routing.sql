@@ -23,10 +23,8 @@ create table private.lanes (
     engine, engine_version, cloud)
 );
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.scope is
-  'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
-comment on column private.lanes.job_type is
-  'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.scope is 'The nearest path at or above its modules with an assignment; "": none.';
+comment on column private.lanes.job_type is 'The type of job, where some runner is choosy about types; else null.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
@@ -43,8 +41,7 @@ create table private.lane_workers (
 create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
 comment on table private.lane_workers is
   'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
-comment on column private.lane_workers.distance is
-  'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.distance is 'Levels between lane and assignment; 100: all modules; 200: shared.';
 
 create view private.ready_lanes as
 select
@@ -79,8 +76,7 @@ from private.lane_workers as lw
 inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
 inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
 comment on view private.lane_instances is
-  'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
-  'it.';
+  'The processes of the runners that may serve a lane, as they are now, for the claim and the explanation.';
 comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
@@ -590,8 +586,7 @@ begin
 end;
 $$;
 comment on function private.set_shared_runners is
-  'When shared runners may take the organisation''s jobs: NEVER, NONE_FITS (no own runner is set up for it) or '
-  'NONE_AVAILABLE. Admins.';
+  'When shared runners may take jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';
 
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.

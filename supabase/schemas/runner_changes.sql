@@ -57,8 +57,7 @@ begin
   return (select to_jsonb(w) from public.workers as w where w.id = v_worker.id);
 end;
 $$;
-comment on function private.remove_shared_worker is
-  'Removes a shared runner that left the installation''s configuration. Service key only.';
+comment on function private.remove_shared_worker is 'Removes a shared runner that left the file. Service key only.';
 
 create function private.set_shared_worker(p_name text, p_action text, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -112,8 +111,7 @@ language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null)
 $$;
-comment on function private.set_worker_disabled is
-  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+comment on function private.set_worker_disabled is 'Disables or enables a runner; a disabled one gets no jobs. Admins.';
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
@@ -219,8 +217,7 @@ begin
   return to_jsonb(v_assignment);
 end;
 $$;
-comment on function private.assign_worker is
-  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
+comment on function private.assign_worker is 'Assigns a runner to modules at or below a path; "" is all. Admins.';
 
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -4,8 +4,7 @@
 -- runner.
 
 create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared');
-comment on type public.worker_type is
-  'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
+comment on type public.worker_type is 'cloud-hosted: by Runyard · self-hosted: by you · shared: for everybody.';
 
 create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
 comment on type public.worker_status is
@@ -60,16 +59,13 @@ create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
 -- For is_choosy_about_types.
 create index workers_types_idx on public.workers (org_id) where removed_at is null and accepted_job_types is not null;
-comment on table public.workers is
-  'Runners. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
+comment on table public.workers is 'Runners. A row changes with status or settings, not heartbeats. Removed ones stay.';
 comment on column public.workers.is_shared is
   'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
-comment on column public.workers.accepted_job_types is
-  'Which types of job it accepts; null: all, also those that a later version adds.';
-comment on column public.workers.allow_multiple_instances is
-  'Whether several processes may connect, each with a name of its own.';
+comment on column public.workers.accepted_job_types is 'Types of job that it accepts; null: all, also later ones.';
+comment on column public.workers.allow_multiple_instances is 'Whether several processes may connect, by name.';
 comment on column public.workers.is_assigned_to_all_modules is
   'Serves every module of the organisation, with less precedence than an assignment to a path.';
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
@@ -138,14 +134,11 @@ create table public.worker_instances (
 );
 create index worker_instances_org_id_idx on public.worker_instances (org_id);
 comment on table public.worker_instances is
-  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
-  'something new.';
+  'Connected processes of a runner, one row per name; changes when one connects, leaves or has news.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
-comment on column public.worker_instances.capacity is
-  'How many jobs it runs at a time: the least of what the runner may and the process offers.';
+comment on column public.worker_instances.capacity is 'How many jobs it runs at a time: what runner and process allow.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
-comment on column public.worker_instances.engine_note is
-  'What is being prepared, such as "tofu is being prepared, 40 %".';
+comment on column public.worker_instances.engine_note is 'What it prepares: "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
@@ -207,8 +200,7 @@ create index worker_events_worker_id_idx on public.worker_events (worker_id, id 
 create index worker_events_org_id_idx on public.worker_events (org_id, at desc, id desc);
 create policy "Members see events of their runners and of shared ones" on public.worker_events
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids('module.read'))));
-comment on table public.worker_events is
-  'What happened to runners: connected, offline, draining, settings changed. Append only.';
+comment on table public.worker_events is 'What happened to runners: connected, offline, settings changed. Append only.';
 
 -- Writes one event of a runner.
 create function private.record_worker_event(

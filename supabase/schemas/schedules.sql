@@ -10,8 +10,7 @@ create type private.cron as (
   is_any_hour boolean, is_either_day boolean
 );
 comment on type private.cron is
-  'The five fields as lists. is_any_hour: the hour field has a *. is_either_day: day and weekday are both given, and '
-  'either counts.';
+  'The five fields as lists. is_any_hour: the hour field has a *. is_either_day: day or weekday, both given, counts.';
 
 -- The values of one field: *, 5, 1-5, */10, 1-5/2, names, and lists of these; null when it is not one.
 create function private.cron_field(p_field text, p_least integer, p_most integer, p_names text[]) returns integer[]
@@ -206,8 +205,7 @@ begin
   return jsonb_build_object('words', private.cron_words(p_cron), 'next', v_times);
 end;
 $$;
-comment on function private.preview_schedule is
-  'A time in words, and the next five times it comes in that zone. Members.';
+comment on function private.preview_schedule is 'A time in words, and the next five times in that zone. Members.';
 
 -- A schedule as pages and commands show it.
 create function private.schedule_json(p_schedule public.schedules) returns jsonb
@@ -317,8 +315,7 @@ begin
   return private.schedule_json(v_new);
 end;
 $$;
-comment on function private.update_schedule is
-  'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+comment on function private.update_schedule is 'Changes the named fields of a schedule. Operators; admins to destroy.';
 
 create function private.remove_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -340,8 +337,7 @@ language sql stable security definer set search_path = '' as $$
   from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_schedules is
-  'Schedules with their words, next time and last run; with a path those of the module or group and of the groups '
-  'above. Members.';
+  'Schedules with words, next time and last run; with a path those of the module or group and groups above. Members.';
 
 -- ## runs
 
@@ -389,8 +385,7 @@ begin
   return private.set_json(v_set);
 end;
 $$;
-comment on function private.run_schedule is
-  'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+comment on function private.run_schedule is 'Runs a schedule now; its next time stays. Operators; admins to destroy.';
 
 -- Whether a schedule that is due runs: not in the name of somebody who may not start its jobs any more. It is paused
 -- then; or left out once, where the author's provider has only not confirmed lately what it says about them.

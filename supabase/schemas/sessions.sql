@@ -20,8 +20,7 @@ create table private.worker_tokens (
   revoked_at timestamptz
 );
 create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
-comment on table private.worker_tokens is
-  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
+comment on table private.worker_tokens is 'Hashes of runners'' tokens; two may be live, so that rotation overlaps.';
 
 create view private.live_tokens as
 select
@@ -123,8 +122,7 @@ begin
   return private.token_json(v_token);
 end;
 $$;
-comment on function private.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+comment on function private.revoke_worker_token is 'Revokes a token and ends its sessions at once. Admins.';
 
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -137,8 +135,7 @@ begin
     where t.worker_id = p_worker);
 end;
 $$;
-comment on function private.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+comment on function private.list_worker_tokens is 'A runner''s tokens: hint, times, last use; no hash. Admins.';
 
 create function private.check_worker_credential(
   p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default null
@@ -202,14 +199,11 @@ create index sessions_worker_id_idx on private.sessions (worker_id) where ended_
 create index sessions_token_id_idx on private.sessions (token_id) where ended_at is null;
 create index sessions_expires_at_idx on private.sessions (expires_at) where ended_at is null and expires_at is not null;
 create index sessions_ended_at_idx on private.sessions (ended_at) where ended_at is not null;
-comment on table private.sessions is
-  'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
+comment on table private.sessions is 'One life of an instance: each call checks this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
-comment on column private.sessions.account_version is
-  'Which version of that account''s credentials opened it; it is renewed under no other.';
+comment on column private.sessions.account_version is 'Which version of the account opened it: no other renews it.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
-comment on column private.sessions.expires_at is
-  'When the token that opened it ends; rotating that token brings it nearer.';
+comment on column private.sessions.expires_at is 'When the token that opened it ends; rotating brings it nearer.';
 
 -- Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is
 -- refused with the reason.
@@ -491,8 +485,7 @@ begin
   return jsonb_build_object('closed', true);
 end;
 $$;
-comment on function private.worker_close_session is
-  'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
+comment on function private.worker_close_session is 'A runner''s process ends: it is OFFLINE at once, not after 60 s.';
 
 -- ## the fence
 
@@ -666,5 +659,4 @@ begin
 end;
 $$;
 comment on function private.worker_report is
-  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
-  'asked.';
+  'Reports what a runner does; APPLY and DESTROY before they begin. Answers how to cancel, if asked.';

@@ -113,8 +113,7 @@ begin
   return private.set_json(v_set);
 end;
 $$;
-comment on function private.retry_set is
-  'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+comment on function private.retry_set is 'Retries what failed of a set; retries take its place. Operators.';
 
 -- ## reviews
 

@@ -42,11 +42,9 @@ create policy "Members see their organisation's sets" on public.job_sets
   for select to authenticated using (org_id = any(array(select private.my_org_ids('module.read')))
     or org_id = any(array(select private.my_org_ids()))
     and private.is_seen_set(id, array(select private.my_prefixes())));
-comment on table public.job_sets is
-  'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
+comment on table public.job_sets is 'Many jobs as one: all modules at or below a path, by a person or a schedule.';
 comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
-comment on column public.job_sets.idempotency_key is
-  'The caller''s own key: asking again with it, at the same path, returns this set.';
+comment on column public.job_sets.idempotency_key is 'The caller''s own key: again, at that path, it finds this set.';
 comment on column public.job_sets.is_ordered is 'Whether its modules depend on each other.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
@@ -147,8 +145,7 @@ where m.job_id is null and m.left_out is null and not exists (
   where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known offset 0 -- noqa: AM09
 );
 comment on view private.placeable_members is
-  'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
-  'an apply.';
+  'Members of sets that may be placed: all that they depend on has succeeded, and no input waits for an apply.';
 
 -- ## progress
 
@@ -211,8 +208,7 @@ create function private.set_progress(p_set uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.set_json(private.my_set(p_set, 'job.read'))
 $$;
-comment on function private.set_progress is
-  'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+comment on function private.set_progress is 'How far a set is: total, done, failed, running, waiting, why. Members.';
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$

@@ -93,8 +93,7 @@ begin
 end;
 $$;
 comment on function private.device_login is
-  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. Everybody who is signed '
-  'in.';
+  'The program that waits with a code {program, address, created_at, expires_at, is_terminal}. All who are signed in.';
 
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean, p_role text default null)
 returns jsonb language plpgsql security definer set search_path = '' as $$
@@ -175,8 +174,7 @@ create table private.personal_tokens (
   check (role is not null or path = '')
 );
 create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
-comment on table private.personal_tokens is
-  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on table private.personal_tokens is 'Tokens with which programs act as a person; they go with the account.';
 comment on column private.personal_tokens.role is
   'At most what this role may do, and never more than its owner may; null: all that its owner may.';
 comment on column private.personal_tokens.path is 'Where it may do more than read; "" is everywhere.';
@@ -319,8 +317,7 @@ language sql stable security definer set search_path = '' as $$
   select private.need_person();
   select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null
 $$;
-comment on function private.recovery_codes_left is
-  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+comment on function private.recovery_codes_left is 'How many of the caller''s codes are unused. All who are signed in.';
 
 -- Answers instead of failing: a failure would undo the count of attempts.
 create function private.use_recovery_code(p_hash text) returns boolean

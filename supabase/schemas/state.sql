@@ -26,8 +26,7 @@ comment on view private.states_in_use is 'States that a job is queued, running o
 create view private.locked_states as
 select l.module_id as state_key from private.state_locks as l
 where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
-comment on view private.locked_states is
-  'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
+comment on view private.locked_states is 'States that a finished job left locked: until unlocked, no job begins.';
 
 -- Whether a job is queued, running or held for a state.
 create function private.is_state_in_use(p_state uuid) returns boolean language plpgsql stable set search_path = '' as $$
@@ -70,8 +69,7 @@ create table private.states (
 );
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
-comment on column private.states.body is
-  'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.body is 'The file''s text. It may contain secrets: only admins read it, by version.';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -267,8 +265,7 @@ begin
   return v_lock.info;
 end;
 $$;
-comment on function private.worker_state_lock is
-  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+comment on function private.worker_state_lock is 'Locks the state for this attempt; RY423 with another job''s lock.';
 
 create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -286,8 +283,7 @@ begin
   return jsonb_build_object('unlocked', true);
 end;
 $$;
-comment on function private.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing it twice is not an error.';
+comment on function private.worker_state_unlock is 'Releases this attempt''s state lock; twice is not an error.';
 
 create function private.state_info(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -309,8 +305,7 @@ begin
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
 $$;
-comment on function private.state_info is
-  'A module''s state: serial, size, lock and history, without its text. Members.';
+comment on function private.state_info is 'A module''s state without its text: serial, size, lock, history. Members.';
 
 -- A version of a module's state that is kept.
 create function private.known_version(p_module uuid, p_serial bigint, out v_version private.state_versions)
@@ -333,8 +328,7 @@ begin
   return to_jsonb(v_version) - 'module_id';
 end;
 $$;
-comment on function private.state_version is
-  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
+comment on function private.state_version is 'The text of one version of a state (body); reading is audited. Admins.';
 
 -- The resources in a state of OpenTofu or Terraform.
 create function private.terraform_resources(p_state jsonb)
@@ -583,8 +577,7 @@ begin
     'outputs', coalesce(v_state -> 'outputs', '{}'), 'resources', '[]'::pg_catalog.jsonb));
 end;
 $$;
-comment on function private.worker_outputs_get is
-  'The outputs of a module that grants them to the job''s, as a state without resources.';
+comment on function private.worker_outputs_get is 'Outputs of a module that grants them, as a state without resources.';
 
 -- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean language sql stable set search_path = '' as $$

@@ -249,8 +249,7 @@ create table private.log_retention (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   kept_from date not null
 );
-comment on table private.log_retention is
-  'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on table private.log_retention is 'How far each organisation''s old logs were deleted: no day is read twice.';
 comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
 
 -- Deletes log chunks that are older than their own organisation's retention.
@@ -443,8 +442,7 @@ create table private.slimmed_history (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   slimmed_until timestamptz not null
 );
-comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
+comment on table private.slimmed_history is 'How far each organisation''s old jobs were slimmed: no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.

@@ -91,13 +91,11 @@ comment on type public.member_role is
   'guest: only what roles at paths give.';
 
 create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
-comment on type public.actor_kind is
-  'Who did something: a person, a runner, the database itself, or a service account.';
+comment on type public.actor_kind is 'Who did something: a person, a runner, the database, or a service account.';
 
 create type public.shared_use as enum ('NEVER', 'NONE_FITS', 'NONE_AVAILABLE');
 comment on type public.shared_use is
-  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own '
-  'one is available.';
+  'When shared runners may take jobs: never · when no own runner is set up for it · when no own one is available.';
 
 -- Whether these are time limits of jobs: seconds by what is limited, such as {"plan": 3600}.
 create function private.is_time_limits(p_limits jsonb) returns boolean language sql immutable set search_path = '' as $$
@@ -124,12 +122,10 @@ create table public.organizations (
 );
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.can_approve_own_jobs is
-  'Whether somebody who asked for a job may be one of those who approve it.';
+comment on column public.organizations.can_approve_own_jobs is 'Whether requesters may approve their own jobs.';
 comment on column public.organizations.time_limits is
   'How long jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is as the runner has it.';
-comment on column public.organizations.maintenance_until is
-  'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.maintenance_until is 'Until then no runner takes its jobs; what runs, finishes.';
 comment on column public.organizations.deleted_at is
   'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 
@@ -172,16 +168,14 @@ create table public.invitations (
 create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
 create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null
   and revoked_at is null;
-comment on table public.invitations is
-  'Invitations by email address. The secret of the link is not here; its hash is in private.';
+comment on table public.invitations is 'Invitations by email address; a hash of the link''s secret is in private.';
 
 create table private.invitation_tokens (
   invitation_id uuid primary key references public.invitations (id) on delete cascade,
   token_hash text not null
 );
 comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
-comment on column private.invitation_tokens.token_hash is
-  'SHA-256 (hex) of the secret; the secret itself is never stored.';
+comment on column private.invitation_tokens.token_hash is 'SHA-256 (hex); the secret itself is never stored.';
 
 create table public.audit_events (
   id bigint generated always as identity primary key,
@@ -340,14 +334,12 @@ begin
   return v_role;
 end;
 $$;
-comment on table public.service_accounts is
-  'Identities for runners and pipelines: trust in an OIDC issuer, or a client id with a secret.';
+comment on table public.service_accounts is 'Identities of runners and pipelines: trust in an issuer, or a secret.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
 comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.trusts is
-  'OIDC issuers that it trusts, [{issuer, audience, bound_claims}]: a token must have that audience and each of '
-  'those claims.';
+  'OIDC issuers that it trusts [{issuer, audience, bound_claims}]: a token needs that audience and those claims.';
 comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is

@@ -141,8 +141,7 @@ create function private.terminal_run(p_run bigint) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.run_row(private.my_run(p_run), true)
 $$;
-comment on function private.terminal_run is
-  'A plan and its apply as one run of a terminal, with what is in the way of its apply. Members.';
+comment on function private.terminal_run is 'A plan and its apply as a terminal''s run, and its obstacles. Members.';
 
 create function private.terminal_runs(p_module uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$

@@ -19,12 +19,10 @@ create unique index sealing_keys_current_idx on public.sealing_keys (org_id) whe
 create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
 create policy "Members see their organisation's sealing keys" on public.sealing_keys
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.sealing_keys is
-  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on table public.sealing_keys is 'Public keys that secrets are sealed to; runners have the private halves.';
 comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
 comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
-comment on column public.sealing_keys.retired_at is
-  'When a newer one took its place; what was sealed to it still opens.';
+comment on column public.sealing_keys.retired_at is 'When a newer one replaced it; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -310,8 +308,7 @@ begin
 end;
 $$;
 comment on function private.remove_variable is
-  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
-  'enforced ones.';
+  'Removes a variable; queued jobs keep it. Operators; admins for the organisation''s and for enforced ones.';
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
 -- name all of them at once. HCL expressions, sealed and enforced ones stay.
@@ -412,8 +409,7 @@ language sql stable security definer set search_path = '' as $$
   from private.need_seen(p_org) as n (seen)
   cross join (select now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400)) as since) as s
 $$;
-comment on function private.list_unused_variables is
-  'The variables that no job has used for a number of days, and that are as old. Members.';
+comment on function private.list_unused_variables is 'Older variables that no job has used in these days. Members.';
 
 create function private.list_variable_users(p_variable bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -522,8 +518,7 @@ language sql stable security definer set search_path = '' as $$
   select private.given_variables(p_job)
 $$;
 comment on function private.list_job_variables is
-  'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
-  'request. Members.';
+  'Names, paths and versions of a job''s variables, without values; a null path: given with the request. Members.';
 
 -- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
 -- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
@@ -552,8 +547,7 @@ begin
     where g.job_id = p_job), '[]'));
 end;
 $$;
-comment on function private.worker_variables is
-  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+comment on function private.worker_variables is 'A running job''s variables and values, for the leased attempt alone.';
 
 -- Refuses values for inputs that are bound.
 create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void

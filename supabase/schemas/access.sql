@@ -17,8 +17,7 @@ begin
 end;
 $$;
 
--- Tables that keep the time of a row's last change, and those whose changes pages follow. Others have a trigger of
--- their own.
+-- Tables that keep the time of a row's last change, and those whose changes pages follow. Some have their own trigger.
 do $$
 declare
   v_trigger pg_catalog.record;

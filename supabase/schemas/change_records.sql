@@ -27,10 +27,7 @@ comment on table private.change_records is
 comment on column private.change_records.module_id is 'No foreign key, as for the job: records outlive both.';
 comment on column private.change_records.sequence is 'Its place in the module''s chain, from 1.';
 comment on column private.change_records.statement is 'The in-toto Statement, letter for letter as it is signed.';
-comment on column private.change_records.sha256 is 'The statement''s digest, which the next record names.';
-comment on column private.change_records.key_id is 'The key that signed it.';
 comment on column private.change_records.signature is 'RS256 over the DSSE encoding of the statement, in base64.';
-comment on column private.change_records.signed_at is 'When the signature was added.';
 comment on column private.change_records.sign_at is 'Unsigned: when a signer may take it (again).';
 
 -- Refuses to change or delete a record, for every caller; it goes with its organisation alone.
@@ -149,8 +146,7 @@ create function private.record_statement(
     where o.id = p_job.org_id
 $$;
 
--- Writes the record of a job that has ended, if a runner had it. The caller holds the state's lock, so a chain grows by
--- one record at a time.
+-- Writes the record of a job that has ended, if a runner had it. The caller has the state's lock: a chain never forks.
 create function private.write_change_record(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 declare

@@ -146,8 +146,7 @@ begin
 end;
 $$;
 
--- A job as its runner gets it. The claim's answer is json, not jsonb: it is sent as it is made, and nothing here takes
--- it apart.
+-- A job as its runner gets it. As json, not jsonb: the claim's answer is sent as it is made, and nobody takes it apart.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text) returns json
 language plpgsql stable set search_path = '' as $$
 begin

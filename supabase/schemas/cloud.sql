@@ -264,7 +264,6 @@ create table public.scaling_decisions (
 create index scaling_decisions_worker_id_idx on public.scaling_decisions (worker_id, id desc);
 create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, id desc);
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 
 -- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all organisations.
 create function private.scaling_inputs(p_orgs uuid[]) returns jsonb language sql stable set search_path = '' as $$
@@ -341,7 +340,6 @@ create table private.scaling_memory (
     and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
 comment on table private.scaling_memory is 'What the planner remembers of a runner between two decisions.';
-comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
 comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
 comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
 comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
@@ -367,8 +365,7 @@ language sql stable set search_path = '' as $$
       where r.worker_id = p_runner.worker_id and r.org_id = w.org_id and r.reason is null))
 $$;
 
--- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with those that
--- are held now.
+-- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with its own.
 create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[]) returns setof uuid
 language sql set search_path = '' as $$
   insert into private.scaling_leases as l (org_id, session_id, held_until)

@@ -49,7 +49,6 @@ create table private.git_link_codes (
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
-comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
 comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
 create table private.git_commands (
@@ -62,9 +61,6 @@ create table private.git_commands (
   unique (connection_id, comment_id)
 );
 comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
-comment on column private.git_commands.delivery_id is 'The event that announced it.';
-comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
-comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
 comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
 
 -- ## links

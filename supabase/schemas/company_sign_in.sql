@@ -16,7 +16,6 @@ comment on table private.sign_in_domains is
   'Domains of an organisation. A proved one is its own alone: only for its addresses does the provider speak.';
 comment on column private.sign_in_domains.domain is 'In lower case; its subdomains are others.';
 comment on column private.sign_in_domains.proved_at is 'When DNS showed the proof; null until then.';
-comment on column private.sign_in_domains.checked_at is 'When DNS was last read.';
 comment on column private.sign_in_domains.proof is 'What a TXT record of the domain has to say; no secret.';
 
 create table private.sign_in_links (
@@ -447,8 +446,7 @@ exception
 end;
 $$;
 comment on function private.set_team_claim is
-  'Fills a team by a group at the identity provider, from everybody''s next sign-in on; without one it is filled by '
-  'hand alone. Owners.';
+  'Fills a team by a group at the identity provider, from next sign-ins on; without one, by hand alone. Owners.';
 
 -- The claims of the caller's own last sign-in through the provider, or of a test of it, and the teams they fill.
 create function private.my_claims(p_provider private.sign_in_providers) returns jsonb
@@ -499,8 +497,7 @@ language sql stable security definer set search_path = '' as $$
   from private.provider_for(p_email) as p where p.org_id is not null
 $$;
 comment on function private.sign_in_provider_of is
-  'The identity provider that speaks for an address {provider, name, is_only}, whether or not there is an account. '
-  'Edge functions only.';
+  'The identity provider of an address {provider, name, is_only}, with or without an account. Edge functions only.';
 
 create function private.allow_sign_in_link(p_is_test boolean default false) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -1,5 +1,4 @@
--- Decisions of people about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
--- during which no job is claimed.
+-- Decisions of people about jobs: cancel, retry, resolve, approve, confirm, comment; maintenance, which stops claims.
 
 -- ## maintenance
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
@@ -16,8 +15,7 @@ from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is 'Organisations whose jobs are not taken now.';
 
--- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
--- there is none.
+-- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; or null.
 create function private.current_maintenance(p_org uuid) returns jsonb language sql stable set search_path = '' as $$
   select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org
 $$;
@@ -46,8 +44,7 @@ create function private.wake_lanes(p_org uuid) returns void language sql set sea
   select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
 $$;
 
--- Notes a maintenance that was set: of one organisation, or of the installation. Jobs that waited for its end are
--- offered again.
+-- Notes a maintenance of an organisation or of the installation. Jobs that waited for its end are offered again.
 create function private.note_maintenance(p_org uuid, p_until timestamptz, p_reason text) returns void
 language sql set search_path = '' as $$
   select private.audit(p_org, s.scope || case when p_until is null then '.maintenance_ended' else '.maintenance' end,
@@ -295,8 +292,7 @@ begin
 end;
 $$;
 comment on function private.resolve_attention is
-  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id '
-  'as proof). Operators.';
+  'The way out of NEEDS_ATTENTION: refresh_plan, retry, mark_failed, release_lock (proof: the lock''s id). Operators.';
 
 -- ## deciding
 
@@ -342,8 +338,7 @@ returns table (user_id uuid, job_id bigint, type public.job_type) language sql s
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and (p_modules is null or j.module_id = any (p_modules))
 $$;
 
--- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
--- may.
+-- Refuses an approval by a requester; an owner whom nobody else could approve for gives a reason, and may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -471,7 +466,6 @@ create table public.job_comments (
 create index job_comments_job_id_idx on public.job_comments (job_id, id);
 create index job_comments_org_id_idx on public.job_comments (org_id);
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
-comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$

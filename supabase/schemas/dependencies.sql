@@ -46,8 +46,7 @@ create table private.dependency_proposals (
 );
 create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
 comment on table private.dependency_proposals is
-  'Modules whose outputs the code of another one reads (terraform_remote_state, or Terragrunt''s dependency), as its '
-  'last plan has found.';
+  'Modules whose outputs another one''s code reads (terraform_remote_state, Terragrunt), as of its last plan.';
 comment on column private.dependency_proposals.bindings is 'Inputs of the consumer, each with the output that it is.';
 
 -- The modules that code reads outputs of: by path, or by folder in the same source.
@@ -86,14 +85,12 @@ create table private.output_digests (
   digests jsonb not null
 );
 comment on table private.output_digests is 'A digest of each output of modules that others take outputs of.';
-comment on column private.output_digests.digests is 'By the output''s name, of the current state.';
 
 create table private.read_inputs (
   job_id bigint primary key references public.provision_jobs (id) on delete cascade,
   digests jsonb not null
 );
 comment on table private.read_inputs is 'Digests of the bound values that a job was given.';
-comment on column private.read_inputs.digests is 'By the input''s name.';
 
 create table private.applied_inputs (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -189,8 +186,7 @@ begin
 end;
 $$;
 
--- Writes or changes an edge, and those of its bindings that are named. The caller has the lock of dependencies, and
--- refuses a cycle.
+-- Writes or changes an edge and its named bindings. The caller has the lock of dependencies, and refuses a cycle.
 create function private.write_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -520,8 +516,7 @@ begin
 end;
 $$;
 
--- Returns why a plan may not be applied: its commit was not applied where it should have been. Null for one that may,
--- and for a plan that destroys.
+-- Returns why a plan's commit may not be applied here yet. Null for one that may, and for a plan that destroys.
 create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
 begin

@@ -52,8 +52,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 create function private.placements(p_jobs bigint[])
 returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
-  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
-  -- alone.
+  -- Modules of a group have the same lane, unless they want different runners or one has an assignment of its own.
   with alike as materialized (
     select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
@@ -103,8 +102,7 @@ begin
 end;
 $$;
 
--- Writes the start of new jobs of an organisation: their first event and their place in the queue. The caller holds the
--- locks of their states.
+-- Writes the first events of new jobs and their places in the queue. The caller holds the locks of their states.
 create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -431,8 +429,7 @@ language sql immutable set search_path = '' as $$
     or p_options -> 'confirm' = 'true' or p_options -> 'bring_state' = 'true' then 'job.apply' else 'job.plan' end
 $$;
 
--- The options of a job of the caller: the plan of somebody who may not apply at one of these paths is not followed by
--- the auto-apply of its module.
+-- The options of the caller's job: no auto-apply follows the plan of somebody who may not apply at one of these paths.
 create function private.caller_options(p_org uuid, p_type public.job_type, p_paths text[], p_options jsonb)
 returns jsonb language plpgsql stable set search_path = '' as $$
 begin
@@ -504,8 +501,7 @@ declare
 begin
   perform private.need_to_run(p_org, p_type, p_modules, p_options);
   perform private.check_module_list(p_modules, p_options);
-  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
-  -- too.
+  -- A module that is named twice is meant once. Each job has a key of its own: another call may name others, too.
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
   if v_key is not null then

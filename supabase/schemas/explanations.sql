@@ -2,8 +2,7 @@
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
--- what all of them lack.
+-- The fresh processes of each runner that may serve a lane: named right, willing, free, and what all of them lack.
 create function private.lane_states(
   p_lane integer
 ) returns table (
@@ -130,11 +129,8 @@ from (values
 comment on view private.verdicts is
   'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", '
   'about the job. Names in braces are filled in.';
-comment on column private.verdicts.code is 'What programs read.';
-comment on column private.verdicts.help is 'What would help the runner.';
 comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
 comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
-comment on column private.verdicts.next_step is 'What would help the job.';
 
 -- A text with its names in braces filled in.
 create function private.fill_in(p_text text, p_facts jsonb) returns text
@@ -292,8 +288,7 @@ begin
 end;
 $$;
 comment on function private.explain_queue is
-  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
-  'would help. Members.';
+  'Why a job waits: the best 20 runners with reasons, counts per reason, its place in line, what would help. Members.';
 
 create function private.explain_set(p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$

@@ -79,8 +79,6 @@ create table private.load_hourly (
   primary key (org_id, hour)
 );
 comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
-comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
-comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
 create table private.waits_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -95,7 +93,6 @@ comment on table private.waits_hourly is
   'How long the jobs that ended in closed hours had waited: counts, which can be added up, as percentiles cannot.';
 comment on column private.waits_hourly.size is
   'The wait from queued to claimed, one of 200 sizes, each a tenth more than the one before; 0 where it is not known.';
-comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
 
 create table private.rolled_hours (
   hour timestamptz primary key
@@ -210,8 +207,7 @@ comment on function private.worker_history is
 -- Figures for the page of charts: how long jobs wait, how busy runners are, how jobs end, over an hour, a day or a
 -- week, and where the waits are the longest. A percentile of hours is not one of the day: waits are counted by their
 -- size, and the counts of closed hours are added up. The longest waits of the last day are read from its jobs.
--- The jobs of an organisation that ended in each step of a span, and how long they had waited; all of them in the row
--- without a time.
+-- The jobs of an organisation that ended in each step, and how long they had waited; a row without a time has all.
 create function private.wait_points(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns table (
@@ -288,8 +284,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
-  'now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, this one last, and what runs now. Members.';
 
 -- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
@@ -416,8 +411,7 @@ language sql stable security definer set search_path = '' as $$
   ) as a
 $$;
 comment on function private.open_transactions is
-  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
-  'Service key only.';
+  'The five oldest open transactions {pid, role, application, state, seconds}: they slow claims. Service key only.';
 
 -- Why PostgreSQL cannot write, in its own words; null if it can. Rows that do not fit into memory are
 -- written to the disk, and leave nothing there.

@@ -96,8 +96,7 @@ begin
 end;
 $$;
 
--- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
--- that is.
+-- Ends a lost job that is not tried again: stopped, fatal to two runners, or out of attempts. Null for one that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
 language plpgsql set search_path = '' as $$
 declare
@@ -298,8 +297,7 @@ begin
 end;
 $$;
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
+-- Compares the announced log with the stored one: the ranges that are missing; other content becomes an event.
 create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
@@ -356,8 +354,7 @@ begin
 end;
 $$;
 
--- Ends an attempt that the runner has, unless its process died or chunks of its log are missing. The caller holds the
--- job and its state's lock.
+-- Ends a runner's attempt, unless its process died or log chunks are missing. The caller holds job and state lock.
 create function private.finish_attempt(
   p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb,
   p_plan_summary jsonb, p_log jsonb
@@ -417,8 +414,7 @@ begin
   if v_runner.is_for_one_job then perform private.check_scope(p_job, p_attempt); end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
-  -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
-  -- released it.
+  -- The fence: only the session that has the attempt ends it, or that returned to it before a person released it.
   if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);

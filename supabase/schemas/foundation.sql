@@ -225,11 +225,8 @@ from (values
   ('schedule', 'any', null, null, array['path', 'type', 'cron', 'zone'])
 ) as o (object, type, least, most, options) cross join unnest(o.options) as n (option);
 comment on view private.options is 'The options of modules, runners, their scaling and targets, jobs and schedules.';
-comment on column private.options.object is 'What has the option.';
-comment on column private.options.option is 'Its name.';
 comment on column private.options.type is
   'integer, number (of a job), text, boolean, object, list, set (of texts), labels, id or any; null is allowed.';
-comment on column private.options.least is 'The least number, or the shortest text.';
 comment on column private.options.most is 'The greatest number, the longest text, or the largest list in bytes.';
 
 -- Whether a value is of a type and within these bounds.
@@ -433,7 +430,6 @@ create unlogged table private.rate_limits (
   used integer not null
 ) with (fillfactor = 50);
 comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
-comment on column private.rate_limits.used is 'Attempts in it.';
 
 create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language sql security definer set search_path = '' as $$

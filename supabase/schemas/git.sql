@@ -109,7 +109,6 @@ comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
   'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
-comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
 
 create table public.module_git (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -142,7 +141,6 @@ comment on column public.module_git.apply is
   'also plans of pull requests are applied, on request · merge_queue: an entry of GitHub''s merge queue is applied '
   'before it merges · never: plans only · null: as the nearest group above has it, or after_merge.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
-comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is 'Digest of its watched folders there; null: not known yet.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.pushes is
@@ -242,8 +240,7 @@ returns setof private.git_finding language sql stable set search_path = '' as $$
     else f.value ->> 'commit' is not null and f.value ->> 'fingerprint' is null end as is_missing) as n
 $$;
 
--- Writes down what was seen of each module. A missing folder keeps the content that was seen before: it may be
--- found elsewhere.
+-- Writes down what was seen of each module. A missing folder keeps what was seen: it may be found elsewhere.
 create function private.note_seen(p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb)
 returns void language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, missing_folder, moved_to)

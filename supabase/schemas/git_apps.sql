@@ -20,7 +20,6 @@ create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
 -- An app, with its installations, belongs to the organisation that created it.
 create unique index git_apps_number_idx on public.git_apps (api_url, number);
 comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
-comment on column public.git_apps.number is 'GitHub''s number of the app.';
 
 create table private.git_app_secrets (
   app_id uuid primary key references public.git_apps (id) on delete cascade,
@@ -30,8 +29,6 @@ create table private.git_app_secrets (
 );
 comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
 comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
-comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
-comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
 
 -- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
 alter table public.git_connections add constraint git_connections_app_id_fkey
@@ -175,8 +172,7 @@ begin
 end;
 $$;
 comment on function private.git_app_connection is
-  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
-  'uses it.';
+  'The connection that an app''s delivery is about, made by the first one. Null where no module uses it.';
 
 create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
 language sql security definer set search_path = '' as $$

@@ -162,8 +162,7 @@ language sql stable set search_path = '' as $$
     from unnest(p_rows) as r) as s
 $$;
 
--- The result of a commit {commit, state, description, job, rows}: of its own plans, or of the pull request whose head
--- it is.
+-- The result of a commit {commit, state, description, job, rows}: of its own plans, or of its pull request.
 create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare

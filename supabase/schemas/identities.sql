@@ -93,8 +93,7 @@ exception when check_violation or not_null_violation then
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
-  'Admins.';
+  'Attaches one to a module or group, or changes the one of that name {kind, name, audience, settings}. Admins.';
 
 -- An identity that the caller may do this with.
 create function private.my_job_identity(p_job_identity uuid, p_verb text, out v_identity public.job_identities)

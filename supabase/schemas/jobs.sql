@@ -17,8 +17,7 @@ comment on type public.cancel_kind is
 
 -- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
 -- compiled.
--- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected, a test of
--- policies about plans.
+-- Whether a job is about one thing. A reading for move-in is about a new repository, a test of policies about plans.
 create function private.is_about_one_thing(
   p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
 ) returns boolean language plpgsql immutable set search_path = '' as $$
@@ -140,7 +139,6 @@ comment on column public.provision_jobs.attempt is 'The number of the current or
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
@@ -148,7 +146,6 @@ comment on column public.provision_jobs.planned_serial is
 comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
-comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.is_followed is 'Whether an apply with its number followed: lists show that.';
 comment on column public.provision_jobs.idempotency_key is 'The caller''s own key: again, it returns this job.';
 comment on column public.provision_jobs.is_quarantined is 'Whether it was taken out after two runners died of it.';
@@ -228,13 +225,11 @@ cross join lateral (
 ) as j
 where m.deleted_at is null;
 comment on view public.last_jobs is 'The newest apply, destroy or drift check of each module that has one.';
-comment on column public.last_jobs.number is 'The number of its run in the organisation.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
 comment on type private.job_stage is
-  'WAITING: behind another job of its state · BACKOFF: next, but not yet · READY: may be claimed · RUNNING: claimed · '
-  'HELD: needs attention.';
+  'WAITING: behind another of its state · BACKOFF: next, not yet · READY to be claimed · RUNNING · HELD for attention.';
 
 create sequence private.ready_seq;
 comment on sequence private.ready_seq is 'Order in which jobs became ready.';
@@ -284,12 +279,10 @@ comment on column private.live_jobs.ready_seq is 'When it became ready, as a num
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
 comment on column private.live_jobs.claim_request_id is 'The claim that took it: a repeated one gets the same answer.';
 comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
-comment on column private.live_jobs.has_touched is
-  'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
+comment on column private.live_jobs.has_touched is 'Whether a person decides if it dies: it may have changed things.';
 comment on column private.live_jobs.unlisted_at is 'Since when its runner''s heartbeats do not mention it.';
 comment on column private.live_jobs.returned is 'How many attempts were given back; they do not count for the limit.';
 comment on column private.live_jobs.aged_from is 'The lane that it left after ten minutes, for the usual priority.';
-comment on column private.live_jobs.stage is 'Where it stands in its queue.';
 
 -- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
@@ -406,7 +399,6 @@ create table public.job_events (
 );
 create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
 comment on table public.job_events is 'Every change of every job, with actor and reason: replayed, its status.';
-comment on column public.job_events.detail is 'More, for programs.';
 
 -- Deletes jobs with their events and logs. Logs are found by job and day: no index of theirs has the organisation.
 create function private.delete_jobs(p_jobs bigint[]) returns integer
@@ -529,8 +521,7 @@ begin
 end;
 $$;
 
--- Whether a plan or a drift check found changes. A drift check also lists outputs that no apply has written yet:
--- resources alone are drift.
+-- Whether a plan or a drift check found changes. Outputs that no apply has written yet are no drift; resources are.
 create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin

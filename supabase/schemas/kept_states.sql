@@ -28,8 +28,7 @@ create table private.kept_states (
 create index kept_states_module_id_idx on private.kept_states (module_id);
 create index kept_states_org_id_idx on private.kept_states (org_id);
 comment on table private.kept_states is
-  'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
-  'person decides about each.';
+  'States that a job wrote and that were not stored: a person released it. Newest first, without text. Members.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';

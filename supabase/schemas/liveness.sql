@@ -20,7 +20,6 @@ create unlogged table private.heartbeats (
 comment on table private.heartbeats is
   'Last heartbeat of each instance. UNLOGGED and unpublished: 50 bytes of WAL, no message. Empty after a crash.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
-comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
 comment on column private.heartbeats.tick_slots is 'Sum over those heartbeats of the slots.';
 comment on column private.heartbeats.tick_draining is 'Those of them that were sent while draining.';
@@ -71,8 +70,6 @@ select
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
   'The one place that decides whether an instance is alive: a heartbeat within 60 s.';
-comment on column private.instance_liveness.offer is 'What it has for jobs.';
-comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
 select
@@ -233,8 +230,7 @@ begin
 end;
 $$;
 
--- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
--- know of.
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, what it does not know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
@@ -357,8 +353,7 @@ comment on function private.worker_heartbeat is
   'A runner''s heartbeat: status, version, running attempts, news about the host. Answers what to cancel, what was '
   'lost, drain, update, look for work.';
 
--- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
--- heartbeat first.
+-- When the grace for leases began: none ends in the 60 s after it, so that living runners can send a heartbeat.
 create function private.grace_began_at() returns timestamptz language sql stable set search_path = '' as $$
   select coalesce((
     select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())

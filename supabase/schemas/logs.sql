@@ -24,9 +24,6 @@ comment on table public.job_log_chunks is 'Logs in chunks of whole lines, by seq
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
 comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
-comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
-comment on column public.job_log_chunks.line_count is 'Lines in it.';
-comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
 
 do $$
 begin
@@ -50,8 +47,7 @@ create function private.log_partition_name(p_day date) returns text language sql
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
--- the day with them.
+-- Makes a day's log partition if it is not there. A day with chunks already stays in the partition for the rest.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -112,8 +108,7 @@ begin
   if v_is_late then v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late); end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
-  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
-  -- disk.
+  -- A crash may lose the last chunks: the finish call names the missing ones, and the runner still has them on disk.
   perform set_config('synchronous_commit', 'off', true);
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
@@ -187,7 +182,6 @@ create table private.artifacts (
 );
 create index artifacts_expires_at_idx on private.artifacts (expires_at);
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
-comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
 comment on column private.artifacts.expires_at is 'A saved plan: one day after its apply.';
 
 -- The bytes of something that was sent in base64 with its SHA-256.

@@ -95,9 +95,7 @@ from (values
   (80, 'notifications', 'secret', 'text', false, 'null', 'What messages are signed with, sealed for this organisation.')
 ) as f (place, kind, field, type, is_key, fallback, words);
 comment on view private.manifest_fields is 'The fields of the entries of a manifest, with what editors show of them.';
-comment on column private.manifest_fields.kind is 'The list that its entries are in.';
 comment on column private.manifest_fields.place is 'The order of kinds and of their fields.';
-comment on column private.manifest_fields.field is 'Its name in an entry.';
 comment on column private.manifest_fields.words is 'A sentence for editors.';
 comment on column private.manifest_fields.type is 'text, boolean, integer, object, list, set (of texts) or any.';
 comment on column private.manifest_fields.is_key is 'Whether it is a part of the name, by which an entry is known.';
@@ -113,11 +111,6 @@ select
   coalesce(jsonb_object_agg(f.field, f.fallback) filter (where f.fallback is not null), '{}') as defaults
 from private.manifest_fields as f group by f.kind;
 comment on view private.manifest_kinds is 'The kinds of a manifest, in the order in which they are made.';
-comment on column private.manifest_kinds.kind is 'The list that its entries are in.';
-comment on column private.manifest_kinds.place is 'The order in which kinds are made.';
-comment on column private.manifest_kinds.fields is 'The names of its fields, in order.';
-comment on column private.manifest_kinds.keys is 'The fields that name an entry.';
-comment on column private.manifest_kinds.sets is 'The fields whose lists have no order.';
 comment on column private.manifest_kinds.defaults is 'The values of the fields that a document may leave out.';
 
 create type private.manifest_change as (
@@ -194,8 +187,7 @@ $$;
 
 -- ## the entries of an organisation
 
--- Every entry of these kinds that the organisation has, whole. Modules that are temporary, and what is attached to
--- them, are not set up by people.
+-- Every entry of these kinds that the organisation has, whole. People do not set up temporary modules and their things.
 create function private.manifest_rows(p_org uuid, p_kinds text[])
 returns table (kind text, kind_place integer, name text, id text, entry jsonb)
 language sql stable set search_path = '' as $$

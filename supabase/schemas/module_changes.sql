@@ -58,8 +58,7 @@ exception
     perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
 end;
 $$;
-comment on function private.create_module is
-  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+comment on function private.create_module is 'Creates a module and groups. Operators; admins for can_apply_uploads.';
 
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

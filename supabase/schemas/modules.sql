@@ -102,14 +102,12 @@ comment on column public.modules.backend is
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is 'Scripts: before_ or after_ × init, plan, apply, destroy, output.';
 comment on column public.modules.approval_timeout_seconds is 'How long an apply waits for approval, then it ends.';
-comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
 comment on column public.modules.can_apply_uploads is 'Whether the plan of an uploaded folder may be applied.';
 comment on column public.modules.time_limits is
   'How long its jobs may take, in seconds: {"plan", "apply", "hook"}; what is missing is inherited.';
 comment on column public.modules.drift_since is 'When drift was first found that still is; null: none is known.';
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
-comment on column public.modules.drift_finding is 'The fingerprint of what the last check found.';
 comment on column public.modules.drift_ignores is
   'Drift that checks ignore, and applies do not: [{address, attribute, reason, until}]; * in both matches anything.';
 comment on column public.modules.is_temporary is

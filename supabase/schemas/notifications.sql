@@ -34,7 +34,6 @@ create table private.notification_secrets (
   secret text check (length(secret) <= 8000)
 );
 comment on table private.notification_secrets is 'Addresses and signing secrets, sealed by the edge function.';
-comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
 comment on column private.notification_secrets.secret is 'What they are signed with; sealed.';
 
 create table public.deliveries (
@@ -73,12 +72,10 @@ comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
 comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
-comment on column public.deliveries.body is 'More, for programs.';
 
 -- ## writing messages
 
--- Writes a message for each rule that wants this event: rules of the organisation, at or above a path, or at or below
--- one of the scopes.
+-- Writes a message for each rule that wants this event: of the organisation, above a path, or around a scope.
 create function private.notify(
   p_org uuid, p_event text, p_event_id text, p_subject text, p_path text, p_scopes text[], p_title text, p_body jsonb
 ) returns void language plpgsql set search_path = '' as $$
@@ -214,7 +211,6 @@ create table private.notifier (
 comment on table private.notifier is 'How messages are sent: one row.';
 comment on column private.notifier.url is 'Where the function that sends is; with pg_net, the sweep wakes it.';
 comment on column private.notifier.retry_seconds is 'The pause after each attempt; after the last one it is given up.';
-comment on column private.notifier.lease_seconds is 'How long a sender has.';
 insert into private.notifier default values;
 
 create view private.sendable_deliveries as
@@ -232,7 +228,6 @@ where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or 
 comment on view private.sendable_deliveries is
   'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
-comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void language sql set search_path = '' as $$

@@ -13,7 +13,6 @@ create table private.installation (
   organization_makers public.organization_makers not null default 'EVERYBODY'
 );
 comment on table private.installation is 'What concerns the whole installation: one row.';
-comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
 insert into private.installation default values;
 
 create function private.organization_makers() returns jsonb

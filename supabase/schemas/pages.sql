@@ -52,8 +52,7 @@ create function private.jobs_about(
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
-  -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
-  -- jobs by an index.
+  -- A search is part of a module's path, of a runner's name, or a job's number: few, and their jobs by an index.
   v_modules pg_catalog.uuid[] := case when p_pattern is null
     and num_nulls(p_module, p_worker, p_set) = 3 then p_seen when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
@@ -406,8 +405,7 @@ comment on function private.list_modules is
 
 -- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
 -- one change to many runners. After the releases, because the newest of them says who is out of date.
--- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
--- for two minutes.
+-- Runners with a free slot that take nothing, though a job that they may take by the claim's rules has waited 2 minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
 begin

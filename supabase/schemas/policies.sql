@@ -12,8 +12,6 @@ create table private.policy_bundles (
   primary key (org_id, sha256)
 );
 comment on table private.policy_bundles is 'Rules by the digest of their files. Never changed.';
-comment on column private.policy_bundles.files is 'The files, {name: text}.';
-comment on column private.policy_bundles.used_at is 'When these rules were attached last.';
 
 create table public.policy_sets (
   id uuid primary key default gen_random_uuid(),
@@ -33,7 +31,6 @@ create index policy_sets_bundle_idx on public.policy_sets (org_id, bundle_sha256
 comment on table public.policy_sets is 'Sets of rules that plans at or below a path must pass.';
 comment on column public.policy_sets.path is 'The group or module it is attached to; "" is the whole organisation.';
 comment on column public.policy_sets.level is 'advisory is shown, overridable waits for one, mandatory refuses.';
-comment on column public.policy_sets.bundle_sha256 is 'Digest of its rules.';
 comment on column public.policy_sets.source is 'Repository folder and commit that the rules were read from, as text.';
 
 create table public.policy_checks (
@@ -58,13 +55,8 @@ create table public.policy_checks (
 );
 create index policy_checks_org_id_idx on public.policy_checks (org_id, created_at desc);
 comment on table public.policy_checks is 'What each policy set found in a plan, and who overrode it.';
-comment on column public.policy_checks.attempt is 'The attempt that evaluated it.';
 comment on column public.policy_checks.level is 'The level of the set when the job was requested.';
-comment on column public.policy_checks.bundle_sha256 is 'Digest of the rules that it was checked with.';
 comment on column public.policy_checks.overridden_by is 'Who overrode it: a member, null for a service account.';
-comment on column public.policy_checks.overridden_label is 'Who overrode it, as shown.';
-comment on column public.policy_checks.override_reason is 'Why they did.';
-comment on column public.policy_checks.overridden_at is 'When they did.';
 comment on column public.policy_checks.verdict is 'passed, warned, failed, or error: could not run, counts as failed.';
 comment on column public.policy_checks.messages is 'What it found, [{rule, kind, text, resource, hint}].';
 comment on column public.policy_checks.cost is 'Costs, {monthly_before, monthly_after, monthly_delta}.';

@@ -16,7 +16,6 @@ comment on column private.policy_test_plans.job_id is 'The test.';
 comment on column private.policy_test_plans.plan_id is 'The job whose plan it is.';
 comment on column private.policy_test_plans.verdict is
   'As of a check; unclear: the redacted plan lacks what the set reads; missing: not kept. Null: not tested yet.';
-comment on column private.policy_test_plans.messages is 'What the rules found, as of a check.';
 
 -- ## the request
 create function private.test_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb

@@ -32,7 +32,6 @@ comment on column public.pull_requests.is_open is 'Whether it is planned: open, 
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
 comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
 comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
-comment on column public.pull_requests.number is 'Its number at the provider.';
 
 create function private.fork_words(p_commit text) returns text language sql immutable set search_path = '' as $$
   select format('It comes from a fork: nothing runs until a member requests a plan of its commit %s.', p_commit)

@@ -47,8 +47,7 @@ alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 comment on table public.rollouts is
-  'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
-  'organisation.';
+  'Updates of outdated runners in waves: one, a quarter, the rest, each 200 at most. One at a time per organisation.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 until one has begun.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.created_by_label is
@@ -148,8 +147,7 @@ create function private.release_files(p_version text) returns text[] language sq
     where r.version = p_version)
 $$;
 
--- Whether every live instance of a runner was started with the permission to update itself, and the release has its
--- file.
+-- Whether every live instance of a runner may update itself, and the release has its file.
 create function private.updates_itself(p_worker uuid, p_version text) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(bool_and(coalesce(n.facts ->> 'self_update' = any (r.files), false)), false)
@@ -279,8 +277,7 @@ declare
   v_job public.provision_jobs;
   v_count integer := 0;
 begin
-  -- As they are now: days may have passed since the waves were planned, and a person may have updated, drained or
-  -- removed a runner.
+  -- As they are now: days after the waves were planned, a person may have updated, drained or removed one.
   for v_job in
     select u.* from private.updatable_workers(p_rollout.org_id, p_rollout.version) as w
     cross join lateral private.update_jobs(w, p_rollout.version) as u
@@ -373,8 +370,7 @@ comment on function private.update_outdated_workers is
 -- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin
-  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
-  -- stays so.
+  -- Also after an update without a last report: its runner takes jobs again. One that a person drained stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then

@@ -294,8 +294,7 @@ begin
 end;
 $$;
 
--- Plans modules at a commit as one set, each from the content with this fingerprint; those whose state is in use are
--- placed by the sweep.
+-- Plans modules at a commit as one set, each from this fingerprint's content; the sweep places those in use.
 create function private.plan_commit(
   p_connection public.git_connections, p_modules uuid[], p_contents text[], p_git jsonb, p_options jsonb, p_label text
 ) returns uuid language plpgsql set search_path = '' as $$

@@ -25,7 +25,6 @@ create table public.roles (
   primary key (org_id, name)
 );
 comment on table public.roles is 'Roles that an organisation made: a name for a set of verbs.';
-comment on column public.roles.verbs is 'What the role may do, such as job.plan.';
 
 create table public.teams (
   id uuid primary key default gen_random_uuid(),
@@ -96,16 +95,14 @@ language sql stable set search_path = '' as $$
       and (not t.is_claimed or private.is_confirmed(p_org, p_subject))))
 $$;
 
--- The bindings by which somebody may do this at a path. An act on the organisation itself has no path; only a binding
--- at the top reaches it.
+-- The bindings by which somebody may do this at a path; for an act on the organisation itself, those at the top.
 create function private.bindings_for(p_verb text, p_org uuid, p_path text, p_subject uuid)
 returns setof public.role_bindings language sql stable set search_path = '' as $$
   select b.* from private.bindings_of(p_org, p_subject) as b
   where private.is_at_or_below(coalesce(p_path, ''), b.path) and p_verb = any (private.verbs_of(p_org, b.role))
 $$;
 
--- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
--- policies at once.
+-- The organisations in which the caller may do this. No error: Realtime evaluates every subscriber's policies at once.
 create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -298,8 +295,7 @@ exception
 end;
 $$;
 comment on function private.grant_role is
-  'Gives a member, a team or a service account a role at a path and below; the caller needs each of its verbs there. '
-  'Admins.';
+  'Gives a member, team or service account a role at a path; the caller needs each of its verbs there. Admins.';
 
 create function private.revoke_role(p_binding uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

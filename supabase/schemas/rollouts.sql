@@ -124,5 +124,4 @@ create function private.abort_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING,PAUSED}', 'ABORTED')
 $$;
-comment on function private.abort_rollout is
-  'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
+comment on function private.abort_rollout is 'Ends a rollout and cancels its queued jobs; updates made stay. Admins.';

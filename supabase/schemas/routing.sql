@@ -56,8 +56,6 @@ cross join lateral (
   select q.job_id from private.live_jobs as q where q.lane_id = l.id order by q.ready_seq limit 1
 ) as ready;
 comment on view private.ready_lanes is 'Lanes that have a job which may be taken.';
-comment on column private.ready_lanes.scope is 'The lane''s path.';
-comment on column private.ready_lanes.job_type is 'The lane''s type of jobs, where types count.';
 
 create view private.lane_instances as
 select
@@ -77,13 +75,10 @@ inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
 inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
 comment on view private.lane_instances is
   'The processes of the runners that may serve a lane, as they are now, for the claim and the explanation.';
-comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
-comment on column private.lane_instances.offer is 'What it has for jobs.';
-comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
 -- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
@@ -147,8 +142,7 @@ begin
 end;
 $$;
 
--- The nearest path at or above a module's path that some runner is assigned to; "" for none, and for jobs without a
--- module.
+-- The nearest path at or above a module's that some runner is assigned to; "" for none, and for no module.
 create function private.nearest_scope(p_org uuid, p_path text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -466,8 +460,7 @@ begin
 end;
 $$;
 
--- Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the
--- state's lock.
+-- Makes the most urgent waiting job of a state, whose lock the caller holds, its next one, if it has none.
 create function private.refresh_next(p_state uuid) returns void language plpgsql set search_path = '' as $$
 declare
   v_next pg_catalog.record;

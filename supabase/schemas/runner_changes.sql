@@ -42,8 +42,7 @@ begin
 end;
 $$;
 comment on function private.ensure_shared_worker is
-  'Makes or changes a shared runner as the installation''s configuration says. A new token hash replaces the old one. '
-  'Service key only.';
+  'Makes or changes a shared runner as the file has it; a new token hash replaces the old. Service key only.';
 
 create function private.remove_shared_worker(p_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -79,8 +78,7 @@ $$;
 comment on function private.set_shared_worker is
   'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 
--- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
--- sessions_ended only tells them.
+-- Drains, resumes, disables or enables a locked runner, and notifies everybody; sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
 declare

@@ -69,7 +69,6 @@ comment on column public.workers.allow_multiple_instances is 'Whether several pr
 comment on column public.workers.is_assigned_to_all_modules is
   'Serves every module of the organisation, with less precedence than an assignment to a path.';
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
-comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
 -- The own runners that a guest sees: they serve something of what the guest sees, or everything.
@@ -142,8 +141,7 @@ comment on column public.worker_instances.engine_note is 'What it prepares: "tof
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
--- The number of jobs that an instance runs at a time: as many as its runner may, or fewer where the process reports it;
--- at least one.
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer as the process reports; at least one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin

@@ -284,8 +284,7 @@ begin
 end;
 $$;
 comment on function private.create_schedule is
-  'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; '
-  'admins to destroy.';
+  'A schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY, DESTROY. Operators; admins to destroy.';
 
 -- A schedule that the caller may change, locked.
 create function private.my_schedule(p_schedule uuid, out v_schedule public.schedules)

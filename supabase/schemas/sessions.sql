@@ -5,8 +5,7 @@
 
 -- ## tokens
 
--- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
--- it.
+-- Tokens with which runners sign in. Only their bcrypt hashes are here; the edge function verifies them.
 
 create table private.worker_tokens (
   id uuid primary key default gen_random_uuid(),
@@ -205,8 +204,7 @@ comment on column private.sessions.account_version is 'Which version of the acco
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.expires_at is 'When the token that opened it ends; rotating brings it nearer.';
 
--- Ends live sessions of a runner, of one instance, or opened with one token or service account. Their next call is
--- refused with the reason.
+-- Ends sessions of a runner, an instance, a token or a service account. Their next call is refused with the reason.
 create function private.end_sessions(p_worker uuid, p_instance uuid, p_credential uuid, p_reason text) returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -232,8 +230,7 @@ $$;
 
 -- ## opening
 
--- Whether the token or the service account that opened a session is still good; an account is with the credentials that
--- it had then.
+-- Whether the token of a session is still good, or its service account with the credentials of then.
 create function private.is_credential_live(p_session private.sessions) returns boolean
 language sql stable set search_path = '' as $$
   select exists (select from private.live_tokens as t where t.id = p_session.token_id)
@@ -242,8 +239,7 @@ language sql stable set search_path = '' as $$
         and not a.is_disabled and a.credential_version = p_session.account_version)
 $$;
 
--- The session that an executor of an ended one speaks for, while what opened its own is still good. Null where it ended
--- with its session.
+-- The session that an executor of an ended one speaks for, while its credential is good. Null where it ended, too.
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
@@ -370,8 +366,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
-  -- runner.
+  -- The states of the instance's jobs before the runner: a call that ends one of them may then change the runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
     where i.worker_id = p_worker and i.name = p_instance and q.stage = 'RUNNING'));
@@ -506,8 +501,7 @@ begin
 end;
 $$;
 
--- A job that a runner may hear about: of its organisation, or once given to it. Null for every other, as for one that
--- does not exist.
+-- A job of the runner's organisation, or once given to it. Null for every other, as for one that does not exist.
 create function private.known_job(p_runner private.runner, p_job bigint) returns public.provision_jobs
 language sql stable set search_path = '' as $$
   select j.* from public.provision_jobs as j
@@ -583,8 +577,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
--- It makes requeueing safe.
+-- The fence: the attempt that has the job, if it is this session's, or this instance's while a person has to decide.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
@@ -600,8 +593,7 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
--- needs to read what it did.
+-- The place of a lost attempt's log, for a week: a person who decides about its state reads what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs language plpgsql stable set search_path = '' as $$
 declare

@@ -265,8 +265,7 @@ exception when others then
 end;
 $$;
 
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
+-- Places jobs of sets, a batch for each organisation; cancels what waits of cancelled ones; closes what is done.
 create function private.sweep_sets() returns integer language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;

@@ -217,8 +217,7 @@ exception when others then
 end;
 $$;
 
--- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were checked.
+-- Enqueues jobs for placeable members, of this set or of all sets that ask for the same; returns how many it checked.
 create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null)
 returns integer language plpgsql set search_path = '' as $$
 declare

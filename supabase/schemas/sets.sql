@@ -126,8 +126,6 @@ cross join lateral (
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
-comment on column private.open_bindings.words is 'Why it may not, or has none.';
 
 create view private.placeable_members as
 select

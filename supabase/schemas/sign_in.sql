@@ -1,5 +1,4 @@
--- Sign-in: what belongs to a person and to no organisation. The database stores hashes of codes and tokens, never the
--- codes and tokens.
+-- Sign-in: what belongs to a person and to no organisation. Of codes and tokens the database stores hashes alone.
 
 -- ## programs that people sign in
 -- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
@@ -280,8 +279,7 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
-  'functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when either is not live. Edge functions only.';
 
 -- ## recovery codes
 

@@ -86,7 +86,6 @@ create table private.state_versions (
   primary key (module_id, serial)
 );
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
-comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; -1 while it has none, because 0 is a serial.
 create function private.state_serial(p_module uuid) returns bigint language plpgsql stable set search_path = '' as $$
@@ -235,8 +234,7 @@ begin
 end;
 $$;
 comment on function private.worker_state_put is
-  'Writes the state of the job''s module; refused to a job that only reads, a stale attempt, an older serial '
-  'and another''s lock.';
+  'Writes the state of the job''s module; refuses mere readers, stale attempts, older serials and others'' locks.';
 
 create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -512,7 +510,6 @@ create table public.output_grants (
 create index output_grants_reader_id_idx on public.output_grants (reader_id);
 create index output_grants_org_id_idx on public.output_grants (org_id);
 comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
-comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
 
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$

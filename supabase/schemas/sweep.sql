@@ -220,8 +220,7 @@ create function private.log_days() returns setof date language sql stable set se
   where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
--- the transaction.
+-- Drops log partitions that nobody keeps, a week of days at a time: each costs locks until the transaction ends.
 create function private.drop_old_log_partitions() returns integer language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
@@ -289,8 +288,7 @@ create function private.forget_instances(out v_count integer) language plpgsql s
 declare
   v_silent pg_catalog.record;
 begin
-  -- A killed process sends no end, and where each has its own name, as in a cluster, it never
-  -- returns.
+  -- A killed process sends no end, and never returns where each has its own name, as in a cluster.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (

@@ -2,8 +2,7 @@
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
--- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
--- accounts name no session.
+-- An access token outlives its session by up to an hour; a signed-out person must not. Service accounts have none.
 create function private.has_auth_session(p_claims jsonb) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -200,13 +199,11 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean language sql immutable set search_path = '' as $$
-  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
-  -- sign-in.
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor stops everybody.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
 
--- Whether a JSON object of at most 8 KiB is {issuer, audience, bound_claims}; at least one claim, or every workload of
--- the issuer would be let in.
+-- Whether this is {issuer, audience, bound_claims} in 8 KiB; without a claim, all workloads of the issuer would come in.
 create function private.is_trust(p_trust jsonb) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
     and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
@@ -250,8 +247,7 @@ language sql stable set search_path = '' as $$
     where b.account_id = p_account.id limit 1))
 $$;
 
--- The service account that the caller's token names, while it holds a role and the token's credential counts; else
--- nothing.
+-- The service account of the caller's token, while it has a role and the credential counts; else nothing.
 create function private.acting_account() returns public.service_accounts language sql stable set search_path = '' as $$
   select a.* from public.service_accounts as a
   where a.id = (private.jwt() ->> 'sub')::pg_catalog.uuid and private.role_of(a) is not null
@@ -337,7 +333,6 @@ $$;
 comment on table public.service_accounts is 'Identities of runners and pipelines: trust in an issuer, or a secret.';
 comment on column public.service_accounts.path is
   'The group it belongs to; it serves runners and modules at or below. "" is the whole organisation.';
-comment on column public.service_accounts.client_id is 'The public half of its credentials.';
 comment on column public.service_accounts.trusts is
   'OIDC issuers that it trusts [{issuer, audience, bound_claims}]: a token needs that audience and those claims.';
 comment on column public.service_accounts.role is
@@ -389,11 +384,9 @@ comment on column private.sign_in_providers.provider is
   'As Auth names it: custom:<organisation>; sso:<id> where an operator joined a SAML provider.';
 comment on column private.sign_in_providers.issuer is 'As its discovery document names it.';
 comment on column private.sign_in_providers.client_id is 'What the provider calls Runyard.';
-comment on column private.sign_in_providers.secret_set_at is 'When its present secret was given to Auth.';
 comment on column private.sign_in_providers.claim is 'The claim that lists a person''s groups.';
 comment on column private.sign_in_providers.default_role is
   'The role of a new member in no mapped group; null: such a person does not become one.';
-comment on column private.sign_in_providers.is_only is 'Whether members enter through it alone.';
 comment on column private.sign_in_providers.break_glass is 'The owner whose password still counts then.';
 comment on column private.sign_in_providers.hours is
   'How long rights by claim, and entering through it, count after the provider confirmed the person.';

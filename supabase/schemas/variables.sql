@@ -137,8 +137,7 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
-  -- Vault, proxies and programs decode and tidy up paths in ways of their own; runners compare them as they are
-  -- written.
+  -- Vault, proxies and programs tidy up paths in ways of their own; runners compare them as they are written.
   perform private.fail('RY422',
     format('The address of "%s" is not one that runners read.', left(p_variable.name, 200)),
     'Write vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH, with letters, digits and _.:@+=,!- '
@@ -437,8 +436,7 @@ begin
 end;
 $$;
 comment on function private.list_variable_users is
-  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
-  'Members.';
+  'Which modules'' next jobs get a variable, and who starts them; of a sealed one also which runners open it. Members.';
 
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language sql stable security definer set search_path = '' as $$

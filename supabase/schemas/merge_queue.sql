@@ -148,7 +148,7 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_group.set_id and w.words is not null order by o.path limit 1
 $$;
 
--- Counts the reviews of the pull request for waiting applies of an entry. The next sweep does those with a state in use.
+-- Counts the reviews of the pull request for waiting applies of an entry. States in use wait for the next sweep.
 create function private.approve_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   select private.count_reviews(a, p) from private.set_members as m
   join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'

@@ -405,7 +405,7 @@ comment on function private.list_modules is
 
 -- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
 -- one change to many runners. After the releases, because the newest of them says who is out of date.
--- Runners with a free slot that take nothing, though a job that they may take by the claim's rules has waited 2 minutes.
+-- Runners with a free slot that take nothing, though a job has waited 2 minutes that the claim's rules would give them.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
 language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
 begin

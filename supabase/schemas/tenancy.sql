@@ -203,7 +203,7 @@ create function private.is_bcrypt_hash(p_hash text) returns boolean language sql
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
 
--- Whether this is {issuer, audience, bound_claims} in 8 KiB; without a claim, all workloads of the issuer would come in.
+-- Whether this is {issuer, audience, bound_claims} in 8 KiB; without a claim, every workload of it would come in.
 create function private.is_trust(p_trust jsonb) returns boolean language sql immutable set search_path = '' as $$
   select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
     and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'

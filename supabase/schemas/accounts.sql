@@ -69,9 +69,7 @@ begin
   values (p_org, trim(p_spec ->> 'name'), coalesce(p_spec ->> 'path', ''), coalesce(p_spec ->> 'description', ''),
     coalesce(p_spec -> 'trusts', '[]'), (p_spec ->> 'role')::public.member_role,
       private.caller_id()) returning * into v_account;
-  if p_secret_hash is not null then
-    perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint);
-  end if;
+  perform private.set_account_secret(v_account.id, p_secret_hash, p_secret_hint) where p_secret_hash is not null;
   perform private.audited(to_jsonb(v_account), 'service_account.created', v_account.name,
     jsonb_build_object('role', v_account.role));
   return (select to_jsonb(a) from public.service_accounts as a where a.id = v_account.id);

@@ -176,17 +176,14 @@ $$;
 
 -- Refuses what a job reports of its target, and what would make the record of it too large.
 create function private.check_target_patch(p_cloud jsonb, p_patch jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_options('target', p_patch);
+language sql stable set search_path = '' as $$
+  select private.check_options('target', p_patch);
   -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
-  if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
+  select private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
+    'Send {"cloud": {"service_arn": "arn:…"}}.')
+  where jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
-    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
-    perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
-      'Send {"cloud": {"service_arn": "arn:…"}}.');
-  end if;
-end;
+    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384
 $$;
 
 create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
@@ -404,18 +401,15 @@ comment on function private.worker_scaling_inputs is
 
 -- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
-    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = ''
-    or pg_column_size(p_decision) > 65536 then
-    perform private.fail('RY422', 'That is not a decision.',
-      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
-  end if;
-  perform private.check_reason(p_decision ->> 'reason');
-  perform private.refuse_unknown_keys(p_decision -> 'memory',
-    array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
-end;
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'That is not a decision.',
+    'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.')
+  where coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$'
+    or jsonb_typeof(p_decision -> 'memory') <> 'object' or pg_column_size(p_decision) > 65536
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = '';
+  select private.check_reason(p_decision ->> 'reason');
+  select private.refuse_unknown_keys(p_decision -> 'memory',
+    array['surplus_since', 'started_at', 'boot_failures', 'broken_until'])
 $$;
 
 create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb

@@ -416,9 +416,8 @@ begin
     when ('runyard-proof=' || proof) = any (p_texts) then now() end)
   where org_id = p_org and domain = p_domain returning * into v_domain;
   perform private.fail('RY404', 'This organisation has no such domain.') where v_domain.domain is null;
-  if v_domain.proved_at = now() then
-    perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain);
-  end if;
+  perform private.audit(p_org, 'sign_in.domain_proved', 'organization', p_org::pg_catalog.text, p_domain)
+  where v_domain.proved_at = now();
   return private.domain_row(v_domain);
 exception
   when unique_violation then
@@ -467,13 +466,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.sign_in_settings(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_provider private.sign_in_providers;
-begin
-  perform private.need('member.manage', p_org);
-  select * into v_provider from private.sign_in_providers where org_id = p_org;
-  return jsonb_build_object('provider', case when v_provider.org_id is not null then to_jsonb(v_provider) end,
+language sql stable security definer set search_path = '' as $$
+  select private.need('member.manage', p_org);
+  select jsonb_build_object('provider', case when p.org_id is not null then to_jsonb(p) end,
     'domains', (select coalesce(jsonb_agg(private.domain_row(d) order by d.domain), '[]')
       from private.sign_in_domains as d where d.org_id = p_org),
     'teams', (select coalesce(jsonb_agg(jsonb_build_object('id', t.id, 'name', t.name, 'claim', t.claim)
@@ -481,9 +476,9 @@ begin
     'owners', (select coalesce(jsonb_agg(jsonb_build_object('id', m.user_id, 'email', m.email) order by m.email), '[]')
       from public.memberships as m where m.org_id = p_org and m.role = 'owner'),
     'outside', (select coalesce(jsonb_agg(m.email order by m.email), '[]') from public.memberships as m
-      where m.org_id = p_org and not private.has_identity(m.user_id, v_provider.provider)),
-    'mine', private.my_claims(v_provider));
-end;
+      where m.org_id = p_org and not private.has_identity(m.user_id, p.provider)),
+    'mine', private.my_claims(p))
+  from (select) as one left join private.sign_in_providers as p on p.org_id = p_org
 $$;
 comment on function private.sign_in_settings is
   'How members sign in: {provider, domains, teams, owners, outside: who never signed in through the provider, mine: '

@@ -167,9 +167,8 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
-  if v_old.type = 'STATE' then
-    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
-  end if;
+  perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}')
+  where v_old.type = 'STATE';
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   elsif v_old.type in ('PLAN', 'APPLY', 'DESTROY') then
@@ -401,9 +400,7 @@ begin
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     -- An approval that is not the last may come before an override, which ends it.
-    if v_job.approvals_received + 1 >= v_job.approvals_required then
-      perform private.check_policies(v_job.plan_job_id);
-    end if;
+    perform private.check_policies(v_job.plan_job_id) where v_job.approvals_received + 1 >= v_job.approvals_required;
     perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256,

@@ -164,13 +164,12 @@ $$;
 create function private.check_bindings(p_consumer public.modules, p_producer public.modules, p_bindings jsonb)
 returns void language plpgsql stable set search_path = '' as $$
 begin
-  if jsonb_typeof(p_bindings) <> 'object' or exists (
+  perform private.fail('RY422', 'Bindings are an object of input names and output names.',
+    'Write {"vpc_id": "id"}; null removes a binding.')
+  where jsonb_typeof(p_bindings) <> 'object' or exists (
     select from jsonb_each(p_bindings) as b
     where jsonb_typeof(b.value) not in ('string', 'null') or b.key !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
-      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
-    perform private.fail('RY422', 'Bindings are an object of input names and output names.',
-      'Write {"vpc_id": "id"}; null removes a binding.');
-  end if;
+      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
   perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
     p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.')
   where p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)');

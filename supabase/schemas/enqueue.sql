@@ -207,17 +207,16 @@ $$;
 create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_type not in ('APPLY', 'DESTROY') or not exists (
+  perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
+    select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
+    'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.')
+  where p_type not in ('APPLY', 'DESTROY') or not exists (
     select from public.provision_jobs as j
     where j.id = p_plan and j.org_id = p_org and j.module_id = p_module and j.type = 'PLAN' and j.status = 'SUCCEEDED'
       -- A look beside a held job was made without the state's lock, and what carries it out would run without it, too.
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
-  ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', coalesce((
-      select j.number from public.provision_jobs as j where j.id = p_plan and j.org_id = p_org), p_plan)),
-      'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
-  end if;
+  );
   perform private.check_upload_apply(p_plan);
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')

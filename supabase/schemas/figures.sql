@@ -171,33 +171,28 @@ end;
 $$;
 
 create function private.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
-    '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
-begin
-  select * into v_worker from public.workers where id = p_worker
-    and (is_shared or org_id in (select private.my_org_ids('module.read')) or id in (select private.my_workers()));
-  perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
-      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
-        else 'ONLINE' end) order by t.at), '[]')
+language sql stable security definer set search_path = '' as $$
+  select private.fail('RY404', 'There is no such runner.') where not exists (select from public.workers
+    where id = p_worker and (is_shared or org_id in (select private.my_org_ids('module.read'))
+      or id in (select private.my_workers())));
+  select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
+    t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
+      else 'ONLINE' end) order by t.at), '[]')
+  from (
+    select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
+      sum(k.draining) as draining
     from (
-      select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
-        sum(k.draining) as draining
-      from (
-        select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
-        where k.worker_id = p_worker
-          and k.at > v_from
-        union all
-        select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
-        from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
-        where i.worker_id = p_worker and h.tick_at > v_from and h.tick_heartbeats > 0
-      ) as k group by k.at
-    ) as t);
-end;
+      select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
+      where k.worker_id = p_worker
+      union all
+      select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+      from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
+      where i.worker_id = p_worker and h.tick_heartbeats > 0
+    ) as k
+    where k.at > date_bin('15 minutes', now(), '2000-01-01 00:00+00')
+      - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168))
+    group by k.at
+  ) as t
 $$;
 comment on function private.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';

@@ -318,19 +318,15 @@ comment on function private.upload_source is
 -- Refuses an upload of another module, and to do more than plan it.
 create function private.check_upload(
   p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid, p_is_applied boolean
-) returns void language plpgsql stable set search_path = '' as $$
-begin
-  if p_is_applied then
-    perform private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
-      'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
-    from public.modules as m where m.id = p_module and not m.can_apply_uploads;
-  end if;
-  perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
+) returns void language sql stable set search_path = '' as $$
+  select private.fail('RY403', format('A folder on somebody''s disk may not be applied to %s.', m.path),
+    'Plan it without applying it; or set can_apply_uploads on the module, which admins may.')
+  from public.modules as m where m.id = p_module and not m.can_apply_uploads and p_is_applied;
+  select private.fail('RY422', 'A folder that was uploaded can only be planned.',
     'Plan it; apply that plan where the module allows it (can_apply_uploads).') where p_type <> 'PLAN';
-  perform private.refuse_upload()
+  select private.refuse_upload()
   where not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
-    and u.module_id = p_module and u.body is not null);
-end;
+    and u.module_id = p_module and u.body is not null)
 $$;
 
 -- Makes an upload a file of the job that plans it; refuses one that was removed.

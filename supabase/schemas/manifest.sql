@@ -374,18 +374,15 @@ end;
 $$;
 
 -- Gives a role to the member, the team or the service account that a subject names.
-create function private.put_binding(p_org uuid, p_new jsonb) returns void language plpgsql set search_path = '' as $$
-declare
-  v_kind pg_catalog.text := coalesce(substring(p_new ->> 'subject' from '^(team|account):'), 'member');
-  v_name pg_catalog.text := regexp_replace(p_new ->> 'subject', '^(team|account):', '');
-begin
-  perform private.grant_role(p_org, p_new ->> 'path', p_new ->> 'role', v_kind, case v_kind
-    when 'member' then private.member_named(p_org, v_name)
+create function private.put_binding(p_org uuid, p_new jsonb) returns void language sql set search_path = '' as $$
+  select private.grant_role(p_org, p_new ->> 'path', p_new ->> 'role', s.kind, case s.kind
+    when 'member' then private.member_named(p_org, s.name)
     when 'team' then private.need_named((select t.id from public.teams as t where t.org_id = p_org
-      and t.name = v_name), 'team', v_name)
+      and t.name = s.name), 'team', s.name)
     else private.need_named((select a.id from public.service_accounts as a where a.org_id = p_org
-      and a.name = v_name and a.removed_at is null), 'service account', v_name) end);
-end;
+      and a.name = s.name and a.removed_at is null), 'service account', s.name) end)
+  from (select coalesce(substring(p_new ->> 'subject' from '^(team|account):'), 'member') as kind,
+    regexp_replace(p_new ->> 'subject', '^(team|account):', '') as name) as s
 $$;
 
 -- Makes or changes one thing, as its page does.
@@ -521,10 +518,8 @@ begin
   perform private.fail('RY409', format('%s: It would not be as the manifest has it.', c.at), format(
     'What is stored differs: %s', left(private.changes(coalesce(c.old, '{}'), c.new)::pg_catalog.text, 500)))
   from private.manifest_changes(p_org, p_manifest) as c where c.new is not null limit 1;
-  if cardinality(v_changes) > 0 then
-    perform private.audit(p_org, 'manifest.applied', 'organization', p_org::pg_catalog.text, 'manifest',
-      jsonb_build_object('changes', cardinality(v_changes), 'prune', p_prune));
-  end if;
+  perform private.audit(p_org, 'manifest.applied', 'organization', p_org::pg_catalog.text, 'manifest',
+    jsonb_build_object('changes', cardinality(v_changes), 'prune', p_prune)) where cardinality(v_changes) > 0;
   if p_is_dry then
     raise exception using errcode = 'RY000';
   end if;

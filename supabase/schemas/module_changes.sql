@@ -71,11 +71,10 @@ begin
   v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- Temporary modules are removed automatically, and only admins remove modules.
-  if v_module.approvals_required < v_old.approvals_required
+  perform private.need('module.guard', v_old.org_id, v_old.path)
+  where v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
-    or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need('module.guard', v_old.org_id, v_old.path);
-  end if;
+    or v_module.is_temporary and not v_old.is_temporary;
   perform private.need('job.apply', v_old.org_id, v_old.path) where v_module.auto_apply and not v_old.auto_apply;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,

@@ -164,17 +164,12 @@ end;
 $$;
 
 -- Refuses files that could be written outside of the job's directory.
-create function private.check_extra_files(p_files jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
+create function private.check_extra_files(p_files jsonb) returns void language sql immutable set search_path = '' as $$
+  select private.fail('RY422', 'An extra file needs a relative path without ".." and a content.')
+  where p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
     select from jsonb_array_elements(p_files) as f
     where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
-      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''
-  )) then
-    perform private.fail('RY422', 'An extra file needs a relative path without ".." and a content.');
-  end if;
-end;
+      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''))
 $$;
 
 -- The modules at or below a path; "" is all of an organisation's.
@@ -186,13 +181,10 @@ language sql stable set search_path = '' as $$
 $$;
 
 -- The modules of an organisation that the caller sees, removed ones too; null for a member who sees all of it.
-create function private.need_modules(p_org uuid) returns uuid[] language plpgsql stable set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-begin
-  return case when v_seen is not null then array(select m.id from public.modules as m
-    where m.org_id = p_org and private.is_seen(m.org_id, m.path, v_seen)) end;
-end;
+create function private.need_modules(p_org uuid) returns uuid[] language sql stable set search_path = '' as $$
+  select case when n.seen is not null then array(select m.id from public.modules as m
+    where m.org_id = p_org and private.is_seen(m.org_id, m.path, n.seen)) end
+  from private.need_seen(p_org) as n (seen)
 $$;
 
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
@@ -227,19 +219,14 @@ comment on column public.module_locks.pull_request is
 
 -- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
 create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_lock public.module_locks;
-begin
-  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) and not exists (
+language sql stable set search_path = '' as $$
+  select private.fail('RY409', format('%s has locked the module: %s', l.user_label, l.reason),
+    'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
+  from public.module_locks as l where l.module_id = any (p_modules) and not exists (
     select from public.provision_jobs as j where j.id = p_plan
       and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
       and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
-  order by l.created_at limit 1;
-  perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
-    'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.')
-  where v_lock.module_id is not null;
-end;
+  order by l.created_at limit 1
 $$;
 
 create function private.delete_group(p_group uuid) returns jsonb

@@ -97,9 +97,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   v_other := private.other_module(v_job.payload #> '{options,state_change}');
-  if v_other is not null then
-    perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]);
-  end if;
+  perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]) where v_other is not null;
   perform private.owned_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.')
   where v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
@@ -108,15 +106,8 @@ end;
 $$;
 
 create function private.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
-  v_state private.states;
-begin
-  select * into v_state from private.states where module_id = v_other;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
-    v_state.lineage, 'body', v_state.body);
-end;
+language sql security definer set search_path = '' as $$
+  select private.state_json(private.owned_destination(p_job, p_attempt))
 $$;
 comment on function private.worker_destination_state is 'The state of the module that a STATE job moves resources to.';
 

@@ -186,11 +186,9 @@ begin
       format('Release %s is out', new.version), v_body);
     select count(*) into v_outdated from public.workers as w
     where w.org_id = v_org and w.removed_at is null and private.is_version_less(w.version, new.version);
-    if v_outdated > 0 then
-      perform private.notify(v_org, 'runner.outdated', 'outdated:' || new.version, 'release', '', '{""}',
-        format('%s runners are older than release %s', v_outdated, new.version), v_body
-          || jsonb_build_object('runners', v_outdated));
-    end if;
+    perform private.notify(v_org, 'runner.outdated', 'outdated:' || new.version, 'release', '', '{""}',
+      format('%s runners are older than release %s', v_outdated, new.version), v_body
+        || jsonb_build_object('runners', v_outdated)) where v_outdated > 0;
   end loop;
   return null;
 end;

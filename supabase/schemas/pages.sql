@@ -628,14 +628,11 @@ comment on function private.list_runners is
   'status, type, label, version, region, health}, order name, -name, status, newest. Members.';
 
 create function private.rollout_progress(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org);
-  v_answer pg_catalog.jsonb;
-begin
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
   with rollout as (
     select r.* from public.rollouts as r
-    where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED') and v_seen is null
+    where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED') and private.seen(p_org) is null
   ), latest as (
     select distinct on (j.target_worker_id) j.target_worker_id::pg_catalog.text as worker_id, j.status
     from rollout as r join public.provision_jobs as j on j.rollout_id = r.id
@@ -652,9 +649,7 @@ begin
         cross join jsonb_array_elements_text(x.wave) as m (worker_id)
         left join latest as l on l.worker_id = m.worker_id group by x.place
       ) as w))
-  into v_answer from rollout as r;
-  return v_answer;
-end;
+  from rollout as r
 $$;
 comment on function private.rollout_progress is
   'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';

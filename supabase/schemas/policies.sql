@@ -74,12 +74,11 @@ begin
     when invalid_text_representation or untranslatable_character then
       v_command := null;
   end;
-  if jsonb_path_exists(v_command, '$ ? (@.type() == "object" && @.argv.type() == "array" && @.argv[0] != ""
+  perform private.fail('RY422', 'command.json does not name a command.',
+    'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.')
+  where jsonb_path_exists(v_command, '$ ? (@.type() == "object" && @.argv.type() == "array" && @.argv[0] != ""
     && !exists(@.argv[*] ? (@.type() != "string")) && (!exists(@.network) || @.network.type() == "boolean")
-    && !exists(@.keyvalue() ? (@.key != "argv" && @.key != "network")))') is distinct from true then
-    perform private.fail('RY422', 'command.json does not name a command.',
-      'Write {"argv": ["trivy", "config", "{plan}"], "network": false}; the network may be left out.');
-  end if;
+    && !exists(@.keyvalue() ? (@.key != "argv" && @.key != "network")))') is distinct from true;
 end;
 $$;
 
@@ -89,16 +88,15 @@ language plpgsql immutable set search_path = '' as $$
 declare
   v_is_command boolean := jsonb_typeof(p_files) = 'object' and p_files ? 'command.json';
 begin
-  if jsonb_typeof(p_files) is distinct from 'object' or octet_length(p_files::pg_catalog.text) > 1048576
+  perform private.fail('RY422',
+    'A policy set is an object of file names and texts, with at least one .rego file or a command.json.',
+    'Names of rules and data end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.')
+  where jsonb_typeof(p_files) is distinct from 'object' or octet_length(p_files::pg_catalog.text) > 1048576
     or exists (select from jsonb_each(p_files) as f where jsonb_typeof(f.value) <> 'string' or length(f.key) > 200
       or f.key !~ '^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$'
       or not v_is_command and f.key !~ '\.(rego|json|ya?ml)$')
     or v_is_command = exists (select from jsonb_object_keys(p_files) as f where f ~ '\.rego$'
-      and f !~ '_test\.rego$') then
-    perform private.fail('RY422',
-      'A policy set is an object of file names and texts, with at least one .rego file or a command.json.',
-      'Names of rules and data end with .rego, .json or .yaml; at most 1 MiB in all. Tests (_test.rego) do not count.');
-  end if;
+      and f !~ '_test\.rego$');
   if v_is_command then
     perform private.check_command(p_files ->> 'command.json');
   end if;

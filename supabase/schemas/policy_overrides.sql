@@ -6,17 +6,16 @@ create function private.check_override_is_current(p_plan public.provision_jobs) 
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.check_state_is_planned(p_plan.id);
-  if p_plan.status <> 'SUCCEEDED' or private.discarded_at(p_plan.id) is not null or exists (
+  perform private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
+    'Override the check of the newest plan.')
+  where p_plan.status <> 'SUCCEEDED' or private.discarded_at(p_plan.id) is not null or exists (
       select from public.provision_jobs as j where j.plan_job_id = p_plan.id
       having count(*) > 0 and count(*) filter (where j.status = 'AWAITING_APPROVAL') = 0)
     or p_plan.payload #> '{options,git,pull_request}' is not null and not exists (
       select from public.pull_requests as r where r.is_open
         and r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
         and r.number = (p_plan.payload #>> '{options,git,pull_request}')::integer
-        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}') then
-    perform private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
-      'Override the check of the newest plan.');
-  end if;
+        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}');
 end;
 $$;
 

@@ -59,22 +59,18 @@ comment on function private.test_policy is
 -- Lists the plans of a test, the newest 1,000. Plans with values that nobody applies, and those that only look, are
 -- left out; so is what was applied from a saved plan, which is listed itself.
 create function private.list_test_plans(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_asked pg_catalog.jsonb := p_job.payload -> 'policy_test';
-begin
+language sql set search_path = '' as $$
   insert into private.policy_test_plans (job_id, plan_id)
   select p_job.id, j.id from public.provision_jobs as j
-  where j.org_id = p_job.org_id
-    and j.finished_at > p_job.created_at - make_interval(days => (v_asked ->> 'days')::integer)
+  where j.org_id = p_job.org_id and j.finished_at > p_job.created_at
+      - make_interval(days => (p_job.payload #>> '{policy_test,days}')::integer)
     and j.type in ('PLAN', 'APPLY', 'DESTROY') and j.plan_job_id is null and j.id < p_job.id
-    and private.is_at_or_below(j.module_path, v_asked ->> 'path')
+    and private.is_at_or_below(j.module_path, p_job.payload #>> '{policy_test,path}')
     and not coalesce(j.payload #> '{options,refresh_only}' = 'true', false)
     and not coalesce(j.payload -> 'options' ?| array['preview', 'inspects'], false)
     and (j.status = 'SUCCEEDED' or exists (select from private.artifacts as a
       where a.job_id = j.id and a.name = 'redacted-plan.json.gz'))
-  order by j.id desc limit 1000;
-end;
+  order by j.id desc limit 1000
 $$;
 
 -- The redacted plan that a job left last.

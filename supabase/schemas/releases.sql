@@ -489,9 +489,8 @@ begin
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
-  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
-    perform private.undrain_after_update(p_job.target_worker_id);
-  end if;
+  perform private.undrain_after_update(p_job.target_worker_id)
+  where p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED');
   if p_job.rollout_id is not null then perform private.advance_rollout(p_job.rollout_id); end if;
 end;
 $$;

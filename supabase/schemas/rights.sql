@@ -328,29 +328,27 @@ $$;
 -- ## who has access
 
 create function private.list_access(p_org uuid, p_path text) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.need('module.read', p_org, p_path);
-  perform private.need_target(p_org, p_path);
-  return coalesce((
-    select jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role) from (
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.need('module.read', p_org, p_path);
+  select private.need_target(p_org, p_path);
+  select (
+    select coalesce(jsonb_agg(to_jsonb(a) order by length(a.path) desc nulls last, a.kind, a.name, a.role), '[]') from (
       select b.id, case when b.user_id is not null then 'member' when b.team_id is not null then 'team'
           else 'account' end as kind, coalesce(b.user_id, b.team_id, b.account_id) as subject_id,
         private.binding_name(b) as name, b.role, b.path, b.created_at,
         (select count(*) from public.team_members as t where t.team_id = b.team_id) as members
       from public.role_bindings as b
-      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, v_seen)
+      where b.org_id = p_org and private.is_at_or_below(p_path, b.path) and private.is_seen(p_org, b.path, n.seen)
       union all
       select null, 'member', m.user_id, m.email, m.role::pg_catalog.text, '', m.created_at, 0
-      from public.memberships as m where m.org_id = p_org and v_seen is null
+      from public.memberships as m where m.org_id = p_org and n.seen is null
       union all
       select null, 'account', s.id, s.name, s.role::pg_catalog.text, '', s.created_at, 0
       from public.service_accounts as s where s.org_id = p_org and s.removed_at is null and s.role is not null
-        and v_seen is null
-    ) as a), '[]');
-end;
+        and n.seen is null
+    ) as a)
+  from private.seen(p_org) as n (seen)
 $$;
 comment on function private.list_access is
   'Who has which role at a path, and where it was given: [{kind, subject_id, name, role, path, id}]; without an id it '

@@ -558,13 +558,11 @@ comment on column private.shared_refusals.reason is
   'The organisation wants none, or the installation''s file keeps the runner for others; null: it works for it.';
 
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.need('runner.manage', p_org);
-  if p_use is null then
-    perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
-  end if;
-  perform private.lock_routing(p_org, true);
+language sql security definer set search_path = '' as $$
+  select private.need('runner.manage', p_org);
+  select private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.')
+  where p_use is null;
+  select private.lock_routing(p_org, true);
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
@@ -573,10 +571,9 @@ begin
   from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
   where f.reason is null and f.distance = 200
   on conflict do nothing;
-  perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
+  select private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
-  return jsonb_build_object('shared_runners', p_use);
-end;
+  select jsonb_build_object('shared_runners', p_use)
 $$;
 comment on function private.set_shared_runners is
   'When shared runners may take jobs: NEVER, NONE_FITS (no own runner is set up for it) or NONE_AVAILABLE. Admins.';

@@ -68,10 +68,8 @@ begin
   perform private.fail('RY422', 'A shared runner can drain, resume, disable, enable or end_sessions.')
   where v_done is null;
   v_worker := private.need_shared_worker(p_name);
-  if p_action = 'end_sessions' then
-    perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
-      'ended by the administrator'));
-  end if;
+  perform private.end_sessions(v_worker.id, null, null, coalesce(nullif(trim(p_reason), ''),
+    'ended by the administrator')) where p_action = 'end_sessions';
   return private.set_worker_flags(v_worker, v_done, p_reason);
 end;
 $$;
@@ -177,9 +175,8 @@ begin
     scaling = coalesce(p_options -> 'scaling', scaling)
   where id = p_worker returning * into v_worker;
   perform private.check_account_scope(v_worker);
-  if v_account is not null and v_account is distinct from v_worker.service_account_id then
-    perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
-  end if;
+  perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it')
+  where v_account is not null and v_account is distinct from v_worker.service_account_id;
   perform private.refresh_slots(p_worker);
   perform private.reroute(v_worker.org_id, p_worker);
   perform private.refresh_worker_status(p_worker);

@@ -228,16 +228,11 @@ $$;
 
 -- Refuses an assignment to nothing, or outside of the runner's service account.
 create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_account public.service_accounts;
-begin
-  perform private.need_target(p_org, p_path);
-  select * into v_account from public.service_accounts where id = p_account;
-  perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
+language sql stable set search_path = '' as $$
+  select private.need_target(p_org, p_path);
+  select private.fail('RY422', format('The runner''s service account serves only %s.', a.path),
     'A service account must be in the same group as the modules, or above them.')
-  where v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/');
-end;
+  from public.service_accounts as a where a.id = p_account and not private.is_at_or_below(p_path, a.path)
 $$;
 
 -- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
@@ -249,27 +244,18 @@ $$;
 
 -- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_account public.service_accounts;
-  v_outside pg_catalog.text;
-begin
-  select * into v_account from public.service_accounts where id = p_worker.service_account_id;
+language sql stable set search_path = '' as $$
   -- The runner's row has waited for a removal of the account.
-  perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
-  where v_account.removed_at is not null;
-  if p_worker.is_assigned_to_all_modules then
-    v_outside := 'all modules';
-  else
-    select string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) into v_outside
+  select private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.')
+  from public.service_accounts as s where s.id = p_worker.service_account_id and s.removed_at is not null;
+  select private.fail('RY422', format('The service account %s serves only %s, but the runner serves %s.', s.name,
+    s.path, o.paths), 'Assign the runner to paths below it only, or choose an account of the whole organisation.')
+  from public.service_accounts as s cross join lateral (
+    select case when p_worker.is_assigned_to_all_modules then 'all modules'
+      else string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) end as paths
     from public.worker_assignments as a
-    where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
-  end if;
-  perform private.fail('RY422',
-    format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
-    v_outside), 'Assign the runner to paths below it only, or choose an account of the whole organisation.')
-  where v_account.path <> '' and v_outside is not null;
-end;
+    where a.worker_id = p_worker.id and not private.is_at_or_below(a.path, s.path)) as o
+  where s.id = p_worker.service_account_id and s.path <> '' and o.paths is not null
 $$;
 
 -- A JSON list of job types; null for all of them.

@@ -174,9 +174,8 @@ begin
       from private.set_members as m where m.set_id = w.set_id and m.module_id = w.module_id offset 0) as m
     group by m.plan_job_id, m.is_preview
   loop
-    if v_part.plan_job_id is not null then
-      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
-    end if;
+    perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id)
+    where v_part.plan_job_id is not null;
     perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
       v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
   end loop;

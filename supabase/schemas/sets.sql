@@ -209,17 +209,14 @@ $$;
 comment on function private.set_progress is 'How far a set is: total, done, failed, running, waiting, why. Members.';
 
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_seen pg_catalog.text[] := private.need_seen(p_org, p_path);
-begin
-  perform private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
-  return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
-    from (
-    select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
-      and (v_seen is null or private.is_seen_set(s.id, v_seen))
-    order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
-end;
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org, p_path);
+  select private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
+  select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]') from (
+    select s.* from private.seen(p_org) as n (seen) cross join public.job_sets as s
+    where s.org_id = p_org and (p_path is null or s.path = p_path)
+      and (n.seen is null or private.is_seen_set(s.id, n.seen))
+    order by s.finished_at is not null, s.created_at desc limit p_limit) as s
 $$;
 comment on function private.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';

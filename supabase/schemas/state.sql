@@ -120,16 +120,15 @@ begin
 end;
 $$;
 
+-- The state of a module as its engine gets it.
+create function private.state_json(p_module uuid) returns jsonb language sql stable set search_path = '' as $$
+  select jsonb_build_object('exists', s.module_id is not null, 'serial', s.serial, 'lineage', s.lineage, 'body', s.body)
+  from (select) as one left join private.states as s on s.module_id = p_module
+$$;
+
 create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
-  v_state private.states;
-begin
-  select * into v_state from private.states where module_id = v_module;
-  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
-    v_state.lineage, 'body', v_state.body);
-end;
+language sql security definer set search_path = '' as $$
+  select private.state_json(private.owned_module(p_job, p_attempt))
 $$;
 comment on function private.worker_state_get is 'The state of the job''s module.';
 
@@ -284,24 +283,19 @@ $$;
 comment on function private.worker_state_unlock is 'Releases this attempt''s state lock; twice is not an error.';
 
 create function private.state_info(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.read');
-begin
-  return (
-    select jsonb_build_object(
-      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
-      'updated_at', s.updated_at, 'lock', (
-        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
-          private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
-        from private.state_locks as l where l.module_id = v_module.id),
-      'versions', (
-        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
-          v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
-          'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
-        from private.state_versions as v where v.module_id = v_module.id))
-    from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
-end;
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object(
+    'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
+    'updated_at', s.updated_at, 'lock', (
+      select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
+        private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
+      from private.state_locks as l where l.module_id = m.id),
+    'versions', (
+      select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
+        v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
+        'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
+      from private.state_versions as v where v.module_id = m.id))
+  from private.my_module(p_module, 'state.read') as m left join private.states as s on s.module_id = m.id
 $$;
 comment on function private.state_info is 'A module''s state without its text: serial, size, lock, history. Members.';
 
@@ -316,15 +310,10 @@ end;
 $$;
 
 create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'state.text');
-  v_version private.state_versions := private.known_version(p_module, p_serial);
-begin
-  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('serial', p_serial));
-  return to_jsonb(v_version) - 'module_id';
-end;
+language sql security definer set search_path = '' as $$
+  select private.audit(m.org_id, 'state.read', 'module', p_module::pg_catalog.text, m.path,
+    jsonb_build_object('serial', p_serial)) from private.my_module(p_module, 'state.text') as m;
+  select to_jsonb(v) - 'module_id' from private.known_version(p_module, p_serial) as v
 $$;
 comment on function private.state_version is 'The text of one version of a state (body); reading is audited. Admins.';
 

@@ -411,29 +411,26 @@ $$;
 comment on function private.list_unused_variables is 'Older variables that no job has used in these days. Members.';
 
 create function private.list_variable_users(p_variable bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_variable public.variables := private.my_variable(p_variable);
-begin
-  perform private.need('module.read', v_variable.org_id, v_variable.path);
-  return jsonb_build_object(
+language sql stable security definer set search_path = '' as $$
+  select private.need('module.read', v.org_id, v.path) from private.my_variable(p_variable) as v;
+  select jsonb_build_object(
     'modules', array(
       select m.path from public.modules as m
-      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
-        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+      where m.org_id = v.org_id and m.deleted_at is null and v.path = any (private.path_prefixes(m.path))
+        and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
           where r.id = p_variable and r.place = 1)
       order by m.path),
     'members', coalesce((
       select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
-      from public.memberships as m where m.org_id = v_variable.org_id
-        and private.may('job.plan', m.org_id, v_variable.path, m.user_id)), '[]'),
-    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      from public.memberships as m where m.org_id = v.org_id
+        and private.may('job.plan', m.org_id, v.path, m.user_id)), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v.org_id
       and (a.role <= private.least_role('job.plan')
-        or exists (select from private.bindings_for('job.plan', a.org_id, v_variable.path, a.id)))
+        or exists (select from private.bindings_for('job.plan', a.org_id, v.path, a.id)))
       and not a.is_disabled order by a.name),
-    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
-      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
-end;
+    'runners', array(select w.name from public.workers as w where w.org_id = v.org_id and w.removed_at is null
+      and 'sealing-key=' || v.key_id = any (w.labels) order by w.name))
+  from private.my_variable(p_variable) as v
 $$;
 comment on function private.list_variable_users is
   'Which modules'' next jobs get a variable, and who starts them; of a sealed one also which runners open it. Members.';

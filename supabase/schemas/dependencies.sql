@@ -162,27 +162,25 @@ $$;
 
 -- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
 create function private.check_bindings(p_consumer public.modules, p_producer public.modules, p_bindings jsonb)
-returns void language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'Bindings are an object of input names and output names.',
+returns void language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'Bindings are an object of input names and output names.',
     'Write {"vpc_id": "id"}; null removes a binding.')
   where jsonb_typeof(p_bindings) <> 'object' or exists (
     select from jsonb_each(p_bindings) as b
     where jsonb_typeof(b.value) not in ('string', 'null') or b.key !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
       or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$');
-  perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
+  select private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
     p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.')
   where p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)');
-  perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
+  select private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
     'Remove the variable of the module, or bind another input.')
   from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
   where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
     and v.ended_at is null;
-  perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
+  select private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
     m.path), 'Remove that binding first.')
   from public.module_bindings as o join public.modules as m on m.id = o.producer_id
-  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null;
-end;
+  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null
 $$;
 
 -- Writes or changes an edge and its named bindings. The caller has the lock of dependencies, and refuses a cycle.

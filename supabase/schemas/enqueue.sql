@@ -361,20 +361,17 @@ $$;
 
 -- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
 create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
-    'confirm'] then
-    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
-      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
-  end if;
-  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+language sql stable set search_path = '' as $$
+  select private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+    'Enqueue a PLAN with bring_state, without targets and without options that apply.')
+  where p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id',
+    'auto_apply', 'confirm'];
+  select private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
     'Plan the module. An older version becomes the newest again by a rollback.')
   from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
-  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+  select private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
     'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
-  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
-end;
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi')
 $$;
 
 -- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.

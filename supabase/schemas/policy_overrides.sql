@@ -3,10 +3,9 @@
 
 -- Refuses an override of a plan that can no longer be applied.
 create function private.check_override_is_current(p_plan public.provision_jobs) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.check_state_is_planned(p_plan.id);
-  perform private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
+language sql stable set search_path = '' as $$
+  select private.check_state_is_planned(p_plan.id);
+  select private.fail('RY409', 'Nothing of this plan waits any more: it was replaced, applied or discarded.',
     'Override the check of the newest plan.')
   where p_plan.status <> 'SUCCEEDED' or private.discarded_at(p_plan.id) is not null or exists (
       select from public.provision_jobs as j where j.plan_job_id = p_plan.id
@@ -15,8 +14,7 @@ begin
       select from public.pull_requests as r where r.is_open
         and r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
         and r.number = (p_plan.payload #>> '{options,git,pull_request}')::integer
-        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}');
-end;
+        and r.head_commit = p_plan.payload #>> '{options,git,head_commit}')
 $$;
 
 -- Refuses an override by somebody who requested the job, where others have to approve.

@@ -375,14 +375,6 @@ begin
   case p_part
     when 'log_days' then
       perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
-    when 'old_sessions' then
-      delete from private.sessions where ended_at < now() - interval '7 days';
-    when 'old_limits' then
-      delete from private.rate_limits where window_started_at < now() - interval '1 day';
-    when 'old_wake_ups' then
-      delete from private.wake_ups where sent_at < now() - interval '1 hour';
-    when 'old_ticks' then
-      delete from private.worker_ticks where at < now() - interval '31 days';
     when 'old_artifacts' then
       -- Each may have 32 MiB.
       delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
@@ -392,21 +384,9 @@ begin
       -- No job that names an older one waits any more.
       delete from private.policy_bundles as b where b.used_at < now() - interval '90 days' and not exists (
         select from public.policy_sets as s where s.org_id = b.org_id and s.bundle_sha256 = b.sha256);
-    when 'old_uploads' then
-      delete from private.uploads where created_at < now() - interval '1 hour';
     when 'old_values' then
       -- Plans expire after the same time; names and versions stay as long as jobs do.
       update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
-    when 'old_variables' then
-      delete from public.variables where ended_at < now() - interval '430 days';
-    when 'old_sets' then
-      delete from public.job_sets where finished_at < now() - interval '90 days';
-    when 'old_deliveries' then
-      delete from public.deliveries where finished_at < now() - interval '30 days';
-    when 'old_git_deliveries' then
-      delete from public.git_deliveries where received_at < now() - interval '30 days';
-    when 'old_authors' then
-      delete from private.git_authors where seen_at < now() - interval '400 days';
     when 'old_states' then
       -- Stored by a person: the text is among the versions of the state.
       update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
@@ -429,6 +409,19 @@ begin
             order by r.runid limit 5000) and coalesce(d.end_time, d.start_time) < now() - interval '7 days'
         $sql$;
       end if;
+    else
+      execute (select format('delete from %s where %I < now() - interval %L', o.rows, o.at, o.kept) from (values
+        ('old_sessions', 'private.sessions', 'ended_at', '7 days'),
+        ('old_limits', 'private.rate_limits', 'window_started_at', '1 day'),
+        ('old_wake_ups', 'private.wake_ups', 'sent_at', '1 hour'),
+        ('old_ticks', 'private.worker_ticks', 'at', '31 days'),
+        ('old_uploads', 'private.uploads', 'created_at', '1 hour'),
+        ('old_variables', 'public.variables', 'ended_at', '430 days'),
+        ('old_sets', 'public.job_sets', 'finished_at', '90 days'),
+        ('old_deliveries', 'public.deliveries', 'finished_at', '30 days'),
+        ('old_git_deliveries', 'public.git_deliveries', 'received_at', '30 days'),
+        ('old_authors', 'private.git_authors', 'seen_at', '400 days')) as o (part, rows, at, kept)
+        where o.part = p_part);
   end case;
   get diagnostics v_count = row_count;
 end;

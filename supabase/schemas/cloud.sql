@@ -63,15 +63,6 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- Refuses limits for scaling that no planner could follow.
-create function private.check_scaling(p_scaling jsonb) returns void language sql stable set search_path = '' as $$
-  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
-  select private.check_options('scaling', p_scaling);
-  select private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
-    'min is 0 to max; leave out what has no limit.')
-  where (p_scaling ->> 'min')::integer > (p_scaling ->> 'max')::integer or p_scaling @? '$.* ? (@ == null)'
-$$;
-
 -- Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.
 create function private.need_proven_identity(p_org uuid, p_identity uuid, p_region text) returns void
 language plpgsql stable set search_path = '' as $$
@@ -174,24 +165,18 @@ create function private.target_json(p_worker uuid) returns jsonb language sql st
   from public.workers as w cross join lateral private.derive_worker_status(w.id) as s where w.id = p_worker
 $$;
 
--- Refuses what a job reports of its target, and what would make the record of it too large.
-create function private.check_target_patch(p_cloud jsonb, p_patch jsonb) returns void
-language sql stable set search_path = '' as $$
-  select private.check_options('target', p_patch);
-  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
-  select private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
-    'Send {"cloud": {"service_arn": "arn:…"}}.')
-  where jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
-      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
-    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384
-$$;
-
 create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers := private.owned_target(p_job, p_attempt);
 begin
-  perform private.check_target_patch(v_worker.cloud, p_patch);
+  perform private.check_options('target', p_patch);
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
+  perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
+    'Send {"cloud": {"service_arn": "arn:…"}}.')
+  where jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
+      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
+    or pg_column_size(v_worker.cloud || (p_patch -> 'cloud')) > 16384;
   update public.workers set
     cloud = cloud || coalesce(p_patch -> 'cloud', '{}'),
       desired_count = coalesce((p_patch ->> 'desired_count')::integer, desired_count),

@@ -330,15 +330,6 @@ comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
   'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 
--- Refuses to remove a module that others depend on, and names them.
-create function private.refuse_consumers(p_module public.modules) returns void
-language sql stable set search_path = '' as $$
-  select private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path,
-    string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path)), 'Remove these dependencies first.')
-  from public.module_dependencies as d join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
-  where d.producer_id = p_module.id having count(*) > 0
-$$;
-
 -- ## reading
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb

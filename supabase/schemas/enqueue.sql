@@ -217,7 +217,11 @@ begin
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   );
-  perform private.check_upload_apply(p_plan);
+  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
+      j.number, m.path),
+    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
+  from public.provision_jobs as j join public.modules as m on m.id = j.module_id
+  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
@@ -475,17 +479,6 @@ $$;
 comment on function private.enqueue_job is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 
--- Refuses options that do not work for many modules at once.
-create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
-language sql immutable set search_path = '' as $$
-  select private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
-  where p_modules is null or cardinality(p_modules) not between 1 and 1000;
-  select private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
-  where p_options ? 'plan_job_id';
-  select private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
-  where p_options ? 'upload_id' and cardinality(p_modules) > 1
-$$;
-
 -- The answer is `json`: it is sent as it is made.
 create function private.enqueue_jobs(p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}')
 returns json language plpgsql security definer set search_path = '' as $$
@@ -496,7 +489,12 @@ declare
   v_jobs bigint[] := '{}';
 begin
   perform private.need_to_run(p_org, p_type, p_modules, p_options);
-  perform private.check_module_list(p_modules, p_options);
+  perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.')
+  where p_modules is null or cardinality(p_modules) not between 1 and 1000;
+  perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.')
+  where p_options ? 'plan_job_id';
+  perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.')
+  where p_options ? 'upload_id' and cardinality(p_modules) > 1;
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name others, too.
   select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
   from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;

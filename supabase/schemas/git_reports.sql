@@ -226,19 +226,6 @@ $$;
 
 -- ## sending
 
--- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
-create function private.begin_reports(p_leased bigint[]) returns void language plpgsql set search_path = '' as $$
-begin
-  update private.git_secrets as g set next_report_at = d.lease_until
-  from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
-  delete from public.deliveries as o where o.id in (
-    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
-      and d.subject = w.subject and d.event = 'git.report'
-    where d.id = any (p_leased) and w.status = 'PENDING' and w.id <> all (p_leased)
-    for update of w skip locked);
-end;
-$$;
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.
@@ -352,7 +339,12 @@ declare
   v_leased bigint[];
 begin
   perform private.fail('RY422', 'A sender takes 1 to 100 messages.') where coalesce(p_limit, 0) not between 1 and 100;
-  perform private.end_orphans();
+  -- Written by an event at the moment when the rule was removed.
+  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
+    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
+  where d.status = 'PENDING' and d.next_at <= now()
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
   with mine as (
     select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
     where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
@@ -363,7 +355,13 @@ begin
     from mine as m where d.id = m.id returning d.id
   )
   select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
-  perform private.begin_reports(v_leased);
+  update private.git_secrets as g set next_report_at = d.lease_until
+  from public.deliveries as d where d.id = any (v_leased) and g.connection_id = d.rule_id;
+  delete from public.deliveries as o where o.id in (
+    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
+      and d.subject = w.subject and d.event = 'git.report'
+    where d.id = any (v_leased) and w.status = 'PENDING' and w.id <> all (v_leased)
+    for update of w skip locked);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
       'event_id', d.event_id,

@@ -42,20 +42,6 @@ comment on column public.job_identities.settings is 'Fields of its kind, such as
 
 -- ## attaching
 
--- Refuses fields that the kind does not have, and values that are not texts.
-create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
-language sql immutable set search_path = '' as $$
-  select private.refuse_unknown_keys(p_settings, case p_kind
-    when 'aws' then array['plan_role', 'apply_role', 'region']
-    when 'gcp' then array['provider', 'plan_account', 'apply_account']
-    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
-    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
-    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
-  select private.fail('RY422', 'The settings of an identity are texts of one line.')
-  where exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
-    or s.value #>> '{}' ~ '[[:cntrl:]]')
-$$;
-
 -- The audience that a provider's own documentation uses.
 create function private.usual_audience(p_kind text, p_settings jsonb) returns text
 language sql immutable set search_path = '' as $$
@@ -75,7 +61,15 @@ begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
   perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
-  perform private.check_identity_settings(v_kind, v_settings);
+  perform private.refuse_unknown_keys(v_settings, case v_kind
+    when 'aws' then array['plan_role', 'apply_role', 'region']
+    when 'gcp' then array['provider', 'plan_account', 'apply_account']
+    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
+    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
+  perform private.fail('RY422', 'The settings of an identity are texts of one line.')
+  where exists (select from jsonb_each(v_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]');
   insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,

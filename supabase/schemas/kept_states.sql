@@ -44,14 +44,6 @@ comment on function private.kept_states is
   'States that a job wrote and that were not stored, newest first, without their text: a person released the job '
   'meanwhile. Members.';
 
--- Refuses a further kept state of a job while people have many to decide about.
-create function private.check_kept_room(p_job bigint) returns void language sql stable set search_path = '' as $$
-  select private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
-    private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
-  where (select count(*) from private.kept_states as k
-    where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000
-$$;
-
 -- Whether an attempt may have written something at a time. Its job may have the number of another project's: a runner
 -- that kept a state without its project asks this first.
 create function private.is_attempts_time(p_job bigint, p_attempt integer, p_at timestamptz) returns boolean
@@ -95,7 +87,10 @@ begin
     left(coalesce(p_reason, ''), 1000), v_runner.worker_name, coalesce(p_written_at, now()))
   on conflict (job_id, attempt, number, sha256) do nothing;
   if found then
-    perform private.check_kept_room(p_job);
+    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+      private.job_number(p_job)), 'Store or discard some of them on the job''s page.')
+    where (select count(*) from private.kept_states as k
+      where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000;
     perform private.record_job_event(v_job, 'state_kept', null, null, 'worker', v_runner.worker_id,
       v_runner.worker_name, 'A state of this attempt was not stored.', jsonb_build_object('number', p_number, 'serial',
         v_new.serial));

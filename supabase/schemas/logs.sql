@@ -340,12 +340,3 @@ begin
   perform private.refuse_upload() where not found;
 end;
 $$;
-
--- Refuses to apply the plan of an upload where the module does not allow it.
-create function private.check_upload_apply(p_plan bigint) returns void language sql stable set search_path = '' as $$
-  select private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
-      j.number, m.path),
-    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
-  from public.provision_jobs as j join public.modules as m on m.id = j.module_id
-  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads
-$$;

@@ -112,7 +112,10 @@ begin
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
-  perform private.refuse_consumers(v_module);
+  perform private.fail('RY409', format('Other modules depend on "%s": %s.', v_module.path,
+    string_agg(private.shown_path(m.org_id, m.path), ', ' order by m.path)), 'Remove these dependencies first.')
+  from public.module_dependencies as d join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+  where d.producer_id = v_module.id having count(*) > 0;
   perform private.fail('RY409', 'The module has jobs that are not finished.',
     'Cancel them, or wait until they are done.')
   where private.is_state_in_use(p_module)

@@ -163,15 +163,6 @@ begin
 end;
 $$;
 
--- Refuses files that could be written outside of the job's directory.
-create function private.check_extra_files(p_files jsonb) returns void language sql immutable set search_path = '' as $$
-  select private.fail('RY422', 'An extra file needs a relative path without ".." and a content.')
-  where p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
-    select from jsonb_array_elements(p_files) as f
-    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
-      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''))
-$$;
-
 -- The modules at or below a path; "" is all of an organisation's.
 create function private.modules_below(p_org uuid, p_path text) returns setof uuid
 language sql stable set search_path = '' as $$
@@ -250,23 +241,16 @@ end;
 $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 
--- Refuses a module's own backend where Runyard has its state, and where its engine has none.
-create function private.check_backend(p_module public.modules) returns void
-language sql stable set search_path = '' as $$
-  select private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
-    'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
-  where p_module.backend = 'own' and p_module.engine = 'pulumi';
-  select private.fail('RY409', 'Runyard has a state of this module.',
-    'Move it into your backend first, then create another module that keeps its own backend.')
-  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id)
-$$;
-
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
 language sql stable set search_path = '' as $$
   select private.check_hooks(p_module.hooks);
   select private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
-  select private.check_extra_files(p_module.extra_files);
+  select private.fail('RY422', 'An extra file needs a relative path without ".." and a content.')
+  where p_module.extra_files is not null and (jsonb_typeof(p_module.extra_files) <> 'array' or exists (
+    select from jsonb_array_elements(p_module.extra_files) as f
+    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
+      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''));
   -- Each of its jobs carries a copy.
   select private.fail('RY422', 'Source and extra files have at most 1 MiB together.', 'Keep large files in git.')
   where octet_length(p_module.source::pg_catalog.text) + octet_length(p_module.extra_files::pg_catalog.text) > 1048576;
@@ -274,7 +258,12 @@ language sql stable set search_path = '' as $$
     'and apply, 1 to 600 s for hook. A rule has an address and a reason, and may have an attribute and an end (until, '
     '2030-01-31); at most 100.')
   where not private.is_time_limits(p_module.time_limits) or not private.is_drift_rules(p_module.drift_ignores);
-  select private.check_backend(p_module);
+  select private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+    'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.')
+  where p_module.backend = 'own' and p_module.engine = 'pulumi';
+  select private.fail('RY409', 'Runyard has a state of this module.',
+    'Move it into your backend first, then create another module that keeps its own backend.')
+  where p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id);
   select private.fail('RY404', 'The runner that the module should be pinned to does not exist.')
   where p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
@@ -321,15 +310,6 @@ $$;
 
 -- ## a person's lock
 
--- Refuses to lock a module while a job waits that would be claimed all the same.
-create function private.refuse_queued_changes(p_module uuid) returns void language sql stable set search_path = '' as $$
-  select private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
-    'Cancel it first, or lock the module when it is done.')
-  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
-    and j.type in ('APPLY', 'DESTROY', 'STATE')
-$$;
-
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -338,7 +318,11 @@ declare
 begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'module.lock');
-  perform private.refuse_queued_changes(p_module);
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
+    'Cancel it first, or lock the module when it is done.')
+  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
   on conflict do nothing returning * into v_lock;

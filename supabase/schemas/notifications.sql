@@ -227,16 +227,6 @@ comment on view private.sendable_deliveries is
   'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
--- Gives up messages whose rule, and with it the address, or whose token was removed.
-create function private.end_orphans() returns void language sql set search_path = '' as $$
-  -- Written by an event at the moment when the rule was removed.
-  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
-    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
-  where d.status = 'PENDING' and d.next_at <= now()
-    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
-    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null)
-$$;
-
 -- Messages that may be sent now, each with its place among its organisation's.
 create function private.due_deliveries() returns table (id bigint, turn bigint)
 language sql stable set search_path = '' as $$

@@ -152,17 +152,6 @@ $$;
 
 -- ## before the merge
 
--- Locks a module to a pull request; one that has the lock keeps it.
-create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
-language sql set search_path = '' as $$
-  select private.lock_state(p_pull.org_id, p_module);
-  insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
-  values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
-    private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
-  on conflict do nothing;
-  select private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text)
-$$;
-
 create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
 returns jsonb language plpgsql security definer set search_path = '' as $$
 declare
@@ -185,7 +174,12 @@ begin
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
     perform private.need('job.apply', v_module.org_id, v_module.path);
     perform private.refuse_unmerged(v_plan.id);
-    perform private.lock_to_pull(v_pull, v_module.id);
+    perform private.lock_state(v_pull.org_id, v_module.id);
+    insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
+    values (v_module.id, v_pull.org_id, format('Pull request #%s is applied before its merge.', v_pull.number),
+      private.caller_id(), private.caller_label(v_pull.org_id), v_pull.connection_id, v_pull.number)
+    on conflict do nothing;
+    perform private.wake_org(v_pull.org_id, 'modules', v_module.id::pg_catalog.text);
     v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
       jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
   end loop;

@@ -467,21 +467,16 @@ $$;
 comment on function private.list_roles is
   'The roles of an organisation with their verbs, built-in ones first: [{name, description, verbs, is_own}]. Members.';
 
--- Refuses verbs that do not exist, and those that only an owner has.
-create function private.check_verbs(p_verbs text[]) returns void language sql stable set search_path = '' as $$
-  select private.fail('RY422', format('A role cannot have: %s.', coalesce(left(string_agg(w.verb, ', '), 200),
-    'no verb at all')), 'Choose from list_roles; what only owners may do stays theirs.')
-  from unnest(p_verbs) as w (verb)
-  where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner')
-  having count(w.verb) > 0 or coalesce(cardinality(p_verbs), 0) = 0
-$$;
-
 create function private.set_role(p_org uuid, p_name text, p_verbs text[], p_description text default '') returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_role public.roles;
 begin
-  perform private.check_verbs(p_verbs);
+  perform private.fail('RY422', format('A role cannot have: %s.', coalesce(left(string_agg(w.verb, ', '), 200),
+    'no verb at all')), 'Choose from list_roles; what only owners may do stays theirs.')
+  from unnest(p_verbs) as w (verb)
+  where not exists (select from private.verbs as v where v.verb = w.verb and v.least_role <> 'owner')
+  having count(w.verb) > 0 or coalesce(cardinality(p_verbs), 0) = 0;
   perform private.need_to_grant(p_org, '', p_verbs);
   perform private.fail('RY409', format('"%s" is a built-in role.', p_name), 'Choose another name.')
   where exists (select from private.role_verbs as v where v.role = p_name);

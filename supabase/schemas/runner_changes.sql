@@ -351,7 +351,12 @@ begin
   foreach v_path in array private.text_list(p_options -> 'assignments') loop
     perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
   end loop;
-  perform private.check_scaling(p_options -> 'scaling');
+  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
+  perform private.check_options('scaling', p_options -> 'scaling');
+  perform private.fail('RY422', 'The least number of tasks is above the most, or a limit is null.',
+    'min is 0 to max; leave out what has no limit.')
+  where (p_options #>> '{scaling,min}')::integer > (p_options #>> '{scaling,max}')::integer
+    or (p_options -> 'scaling') @? '$.* ? (@ == null)';
   perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz;
 exception when data_exception then
   perform private.fail('RY422', 'That is not a time at which a token can end.', sqlerrm);

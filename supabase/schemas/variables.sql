@@ -515,17 +515,6 @@ $$;
 comment on function private.list_job_variables is
   'Names, paths and versions of a job''s variables, without values; a null path: given with the request. Members.';
 
--- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
--- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
-create function private.note_variable_uses(p_job bigint) returns void language sql set search_path = '' as $$
-  insert into private.variable_uses as u (variable_id, job_id)
-  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
-  left join private.variable_uses as k on k.variable_id = v.id
-  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
-  order by v.id
-  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
-$$;
-
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -534,7 +523,13 @@ begin
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
-  perform private.note_variable_uses(p_job);
+  -- Rarely more than once a minute for each, and in one order: jobs that start together do not wait for each other.
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
       v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)

@@ -106,53 +106,58 @@ begin
 end;
 $$;
 
--- Requeues or flags jobs whose lease has run out.
-create function private.sweep_leases() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_job private.live_jobs;
-  v_count integer := 0;
+-- Does what the clock asks of a job; one that cannot be done stops no other.
+create function private.sweep_job(p_part text, p_job private.live_jobs) returns boolean
+language plpgsql set search_path = '' as $$
 begin
-  for v_job in
-    select q.* from private.live_jobs as q
+  if not private.try_lock_job(p_job) then return false; end if;
+  case p_part
+    when 'lease' then
+      perform private.lose_job(p_job.job_id, case when p_job.unlisted_at is null
+        then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+    when 'pause' then perform private.make_ready(p_job.job_id);
+    when 'update' then
+      perform private.end_job(p_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
+        'The runner did not return.', jsonb_build_object('code', 'update_no_heartbeat',
+        'message', 'The runner that was to update itself has not been online for 5 minutes.',
+        'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
+  end case;
+  return true;
+exception
+  when query_canceled or others then
+    raise warning 'sweep of the % of job %: %', p_part, p_job.job_id, sqlerrm;
+    return false;
+end;
+$$;
+
+-- Requeues or flags jobs whose lease has run out.
+create function private.sweep_leases() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('lease', q.job))::integer from (
+    select q as job from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
       greatest(q.lease_until, h.last_seen_at + private.lease()) < now()
         or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
-  loop
-    begin
-      if private.try_lock_job(v_job) then
-        perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
-          then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
+  ) as q
 $$;
 
 -- Makes jobs ready whose pause is over.
-create function private.sweep_backoff() returns integer language plpgsql set search_path = '' as $$
-declare
-  v_job private.live_jobs;
-  v_count integer := 0;
-begin
-  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
-    and q.not_before_at <= now() order by q.not_before_at limit 500 loop
-    begin
-      if private.try_lock_job(v_job) then
-        perform private.make_ready(v_job.job_id);
-        v_count := v_count + 1;
-      end if;
-    exception
-      when query_canceled or others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
-    end;
-  end loop;
-  return v_count;
-end;
+create function private.sweep_backoff() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('pause', q.job))::integer from (
+    select q as job from private.live_jobs as q where q.stage = 'BACKOFF' and q.not_before_at <= now()
+    order by q.not_before_at limit 500
+  ) as q
+$$;
+
+-- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
+create function private.sweep_updates() returns integer language sql set search_path = '' as $$
+  select count(*) filter (where private.sweep_job('update', q))::integer
+  from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+  where j.type = 'UPDATE_WORKER' and j.status = 'QUEUED' and j.pinned_worker_id = j.target_worker_id
+    and j.queued_at < now() - interval '5 minutes'
+    and not exists (select from private.instance_liveness as i where i.worker_id = j.target_worker_id and i.is_fresh
+      and i.name = coalesce(j.pinned_instance_name, i.name))
 $$;
 
 -- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not

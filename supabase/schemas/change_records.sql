@@ -74,14 +74,14 @@ $$;
 -- The materials of a change: the commit, and the plan that was reviewed.
 create function private.record_materials(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(m.material), '[]') from (
+  select to_jsonb(array(
     select jsonb_strip_nulls(jsonb_build_object('name', 'commit', 'uri', 'git+' || (p_job.payload
-      #>> '{module,source,url}'), 'digest', jsonb_build_object('gitCommit', c.sha))) as material
+      #>> '{module,source,url}'), 'digest', jsonb_build_object('gitCommit', c.sha)))
     from (select coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
       p_job.payload #>> '{module,source,commit}', p_job.result ->> 'commit') as sha) as c where c.sha is not null
     union all
     select jsonb_build_object('name', 'plan', 'digest', jsonb_build_object('sha256', p_job.plan_sha256))
-    where p_job.plan_sha256 is not null) as m
+    where p_job.plan_sha256 is not null))
 $$;
 
 -- Names and versions of the variables that a job was given, and the digests of none: a value may be a secret.
@@ -228,9 +228,8 @@ $$;
 create function private.list_change_records(p_module uuid, p_after integer default 0) returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.need_records_of(p_module);
-  select coalesce(jsonb_agg(private.record_json(r) order by r.sequence), '[]') from (
-    select * from private.change_records as r where r.module_id = p_module and r.sequence > coalesce(p_after, 0)
-    order by r.sequence limit 200) as r
+  select to_jsonb(array(select private.record_json(r) from private.change_records as r
+    where r.module_id = p_module and r.sequence > coalesce(p_after, 0) order by r.sequence limit 200))
 $$;
 comment on function private.list_change_records is
   'The records of a module''s changes, oldest first, 200 at a time after a place in the chain. Members.';

@@ -274,10 +274,9 @@ begin
     'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
       ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
     'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
-    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
-      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
-        select * from public.git_deliveries as d where d.connection_id = p_connection
-          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', to_jsonb(array(
+      select private.delivery_json(d) - 'modules' from public.git_deliveries as d where d.connection_id = p_connection
+        and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10)),
     'reports', (
       select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
         coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (

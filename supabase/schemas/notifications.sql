@@ -458,13 +458,12 @@ create function private.list_deliveries(
         select l.status from public.deliveries as l where l.org_id = p_org order by l.id desc limit 10000) as d
       where p_status is null or d.status = p_status),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
-      coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
-        order by d.id desc), '[]')
-      from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
-        and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
-      left join public.notification_rules as r on r.id = d.rule_id
-      left join public.git_connections as c on c.id = d.rule_id))
+    'rows', to_jsonb(array(select to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
+        coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
+      from public.deliveries as d left join public.notification_rules as r on r.id = d.rule_id
+      left join public.git_connections as c on c.id = d.rule_id
+      where d.org_id = p_org and (p_status is null or d.status = p_status)
+        and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit)))
 $$;
 comment on function private.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next; the total is that of the newest 10,000. Admins.';

@@ -199,16 +199,13 @@ $$;
 create function private.job_history(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
-    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id), '[]') from (
-      select * from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id) order by e.id
-      limit 500) as e),
-    'comments', (select coalesce(jsonb_agg(to_jsonb(c) order by c.id), '[]') from (
-      select * from public.job_comments as c where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id
-      limit 200) as c),
-    'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
-      where a.job_id = p_job.id),
-    'checks', (select coalesce(jsonb_agg(to_jsonb(c) order by length(c.path), c.name), '[]')
-      from public.policy_checks as c where c.job_id in (p_job.id, p_job.plan_job_id)),
+    'events', to_jsonb(array(select e from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id)
+      order by e.id limit 500)),
+    'comments', to_jsonb(array(select c from public.job_comments as c
+      where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id limit 200)),
+    'approvals', to_jsonb(array(select a from public.approvals as a where a.job_id = p_job.id order by a.created_at)),
+    'checks', to_jsonb(array(select c from public.policy_checks as c
+      where c.job_id in (p_job.id, p_job.plan_job_id) order by length(c.path), c.name)),
     'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
       where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
         substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
@@ -264,13 +261,11 @@ begin
     and (v_workers is null or w.id = any (v_workers)));
   perform private.fail('RY404', 'There is no such runner.') where v_worker.id is null;
   return jsonb_build_object(
-    'instances', (select coalesce(jsonb_agg(case when v_seen is null then to_jsonb(i) else to_jsonb(i)
-        - 'last_error' end order by i.updated_at desc), '[]') from (
-      select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
-      limit 50) as i),
-    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
-      select * from public.worker_events as e where e.worker_id = p_worker and v_seen is null
-      order by e.id desc limit 12) as e),
+    'instances', to_jsonb(array(
+      select case when v_seen is null then to_jsonb(i) else to_jsonb(i) - 'last_error' end
+      from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc limit 50)),
+    'events', to_jsonb(array(select e from public.worker_events as e where e.worker_id = p_worker and v_seen is null
+      order by e.id desc limit 12)),
     'registered', (select to_jsonb(e) from public.worker_events as e
       where e.worker_id = p_worker and v_seen is null and e.event = 'registered' order by e.id limit 1),
     'service_account', (select a.name from public.service_accounts as a
@@ -283,9 +278,8 @@ begin
           and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
       from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org
         and private.is_seen(p_org, a.path, v_seen)),
-    'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
-      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org and v_seen is null
-      order by d.id desc limit 10) as d),
+    'decisions', to_jsonb(array(select d from public.scaling_decisions as d
+      where d.worker_id = p_worker and d.org_id = p_org and v_seen is null order by d.id desc limit 10)),
     'history', private.worker_history(p_worker));
 end;
 $$;
@@ -302,11 +296,11 @@ language sql stable set search_path = '' as $$
       and a.path = any (private.path_prefixes(p_module.path)) limit 500
   )
   select jsonb_build_object(
-    'assignments', (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from assigned as a),
-    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.name), '[]') from (
-      select w.* from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
+    'assignments', to_jsonb(array(select to_jsonb(a) from assigned as a)),
+    'workers', to_jsonb(array(
+      select w from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
         and (w.is_assigned_to_all_modules or w.id = p_module.pinned_worker_id
-          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200) as w))
+          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200)))
 $$;
 
 -- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
@@ -314,12 +308,12 @@ $$;
 create function private.module_history(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
-    'history', (select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
+    'history', to_jsonb(array(select to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
         -- The progress of an apply is counted by its resources.
         'plan_summary', case when j.finished_at is null then j.plan_summary else j.plan_summary - 'resources' end,
-        'source_kind', j.payload #>> '{module,source_kind}') order by j.id desc), '[]')
-      from (select * from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
-        order by j.id desc limit 30) as j),
+        'source_kind', j.payload #>> '{module,source_kind}')
+      from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
+      order by j.id desc limit 30)),
     'last_change', (select j.status from public.provision_jobs as j
       where j.module_id = p_module.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1),
     -- A look beside a held state tells nothing about the module.
@@ -342,11 +336,10 @@ begin
     'resources', private.state_resources(p_module),
     'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
     'evidence', private.lock_evidence(p_module),
-    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path',
-          private.shown_path(p_org, m.path), 'since', g.created_at)
-        order by m.path), '[]')
+    'readers', to_jsonb(array(
+      select jsonb_build_object('id', m.id, 'path', private.shown_path(p_org, m.path), 'since', g.created_at)
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
-      where g.module_id = p_module),
+      where g.module_id = p_module order by m.path)),
     'dependencies', private.list_dependencies(p_org, v_module.path),
     'repository', private.module_repository(v_module));
 end;

@@ -178,13 +178,10 @@ create function private.list_git_deliveries(
   select private.need('git.read', p_org);
   select private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.')
   where coalesce(p_limit, 0) not between 1 and 200;
-  select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
-    order by d.id desc), '[]')
-  from (
-    select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
-      or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
-    order by d.id desc limit p_limit) as d
-  join public.git_connections as c on c.id = d.connection_id
+  select to_jsonb(array(select private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    from public.git_deliveries as d join public.git_connections as c on c.id = d.connection_id
+    where d.org_id = p_org and (p_connection is null or d.connection_id = p_connection)
+      and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit))
 $$;
 comment on function private.list_git_deliveries is
   'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why. Members.';

@@ -329,10 +329,9 @@ comment on function private.remove_schedule is 'Removes a schedule; its jobs sta
 
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
-    select * from public.schedules as s where s.org_id = p_org and (p_path is null
-      or s.path = any (private.path_prefixes(p_path))) and private.is_seen(p_org, s.path, n.seen)
-    order by s.path, s.created_at limit 500) as s)
+  select to_jsonb(array(select private.schedule_json(s) from public.schedules as s
+    where s.org_id = p_org and (p_path is null or s.path = any (private.path_prefixes(p_path)))
+      and private.is_seen(p_org, s.path, n.seen) order by s.path, s.created_at limit 500))
   from private.need_seen(p_org, p_path) as n (seen)
 $$;
 comment on function private.list_schedules is

@@ -129,9 +129,8 @@ begin
   perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids('module.read'));
   perform private.fail('RY404', 'There is no such runner.') where not found;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
-    from private.worker_tokens as t
-    where t.worker_id = p_worker);
+  return to_jsonb(array(select private.token_json(t) from private.worker_tokens as t where t.worker_id = p_worker
+    order by t.created_at desc));
 end;
 $$;
 comment on function private.list_worker_tokens is 'A runner''s tokens: hint, times, last use; no hash. Admins.';
@@ -166,12 +165,9 @@ comment on function private.check_worker_credential is
 
 create function private.worker_token_hashes(p_worker uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
-  from (
-    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null
-    order by t.created_at desc limit 2
-  ) as t
+  select to_jsonb(array(select jsonb_build_object('token_id', t.id, 'hash', t.hash)
+    from private.live_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null order by t.created_at desc limit 2))
 $$;
 comment on function private.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';

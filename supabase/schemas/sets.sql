@@ -212,11 +212,11 @@ create function private.list_sets(p_org uuid, p_path text default null, p_limit 
 language sql stable security definer set search_path = '' as $$
   select private.need_seen(p_org, p_path);
   select private.fail('RY422', 'A list has 1 to 100 sets.') where coalesce(p_limit, 0) not between 1 and 100;
-  select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]') from (
-    select s.* from private.seen(p_org) as n (seen) cross join public.job_sets as s
+  select to_jsonb(array(select private.set_json(s)
+    from private.seen(p_org) as n (seen) cross join public.job_sets as s
     where s.org_id = p_org and (p_path is null or s.path = p_path)
       and (n.seen is null or private.is_seen_set(s.id, n.seen))
-    order by s.finished_at is not null, s.created_at desc limit p_limit) as s
+    order by s.finished_at is not null, s.created_at desc limit p_limit))
 $$;
 comment on function private.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';

@@ -374,8 +374,7 @@ begin
     )
     select jsonb_build_object('serial', coalesce(v_serial, 0), 'total', (select count(*) from resource),
       'found', (select count(*) from found),
-      'resources', (select coalesce(jsonb_agg(to_jsonb(f) order by f.address), '[]')
-        from (select * from found order by address limit 500) as f),
+      'resources', to_jsonb(array(select to_jsonb(f) from found as f order by f.address limit 500)),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
         from (select r.type, count(*) as number from resource as r where r.type is not null group by r.type) as t),
       'outputs', coalesce(v_contents -> 'outputs', '{}')));

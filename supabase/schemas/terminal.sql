@@ -57,12 +57,11 @@ begin
     order by m.path);
   return jsonb_build_object(
     'organization', jsonb_build_object('id', v_org.id, 'slug', v_org.slug, 'name', v_org.name),
-    'groups', (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'path', g.path) order by g.path), '[]')
-      from public.groups as g where g.org_id = v_org.id and p_path = ''
-        and private.is_seen(g.org_id, g.path, v_seen)),
-    'total', cardinality(v_found), 'workspaces', coalesce((
-      select jsonb_agg(private.terminal_workspace(m) order by m.path) from public.modules as m
-      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100])), '[]'));
+    'groups', to_jsonb(array(select jsonb_build_object('id', g.id, 'path', g.path) from public.groups as g
+      where g.org_id = v_org.id and p_path = '' and private.is_seen(g.org_id, g.path, v_seen) order by g.path)),
+    'total', cardinality(v_found), 'workspaces', to_jsonb(array(
+      select private.terminal_workspace(m) from public.modules as m
+      where m.id = any (v_found[v_page * 100 - 99 : v_page * 100]) order by m.path)));
 end;
 $$;
 comment on function private.terminal_workspaces is
@@ -145,8 +144,8 @@ comment on function private.terminal_run is 'A plan and its apply as a terminal'
 
 create function private.terminal_runs(p_module uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select (select coalesce(jsonb_agg(private.run_row(j, false) order by j.id desc), '[]') from (
-    select * from public.provision_jobs where module_id = m.id and type = 'PLAN' order by id desc limit 20) as j)
+  select to_jsonb(array(select private.run_row(j, false) from public.provision_jobs as j
+    where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 20))
   from private.my_module(p_module, 'job.read') as m
 $$;
 comment on function private.terminal_runs is 'The newest 20 runs of a module, as a terminal sees them. Members.';

@@ -4,8 +4,6 @@
 -- statement: counting in the locking statement uses the snapshot from before the lock, and broke a limit of 4 in 58 of
 -- 60 rounds.
 
--- ## the claim
-
 create view private.preferred_runners as
 select
   n.lane_id,
@@ -263,7 +261,6 @@ language sql stable set search_path = '' as $$
   from (select) as one left join private.heartbeats as h on h.instance_id = p_live.instance_id
 $$;
 
--- ## the executor's own call
 create function private.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare

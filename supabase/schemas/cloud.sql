@@ -198,8 +198,6 @@ language sql security definer set search_path = '' as $$
 $$;
 comment on function private.worker_target_status is 'A deploying job''s target: status, live versions, running jobs.';
 
--- ## after such a job
-
 -- squawk-ignore require-concurrent-index-creation
 create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
 

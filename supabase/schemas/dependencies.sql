@@ -548,8 +548,6 @@ where j.status = 'AWAITING_APPROVAL' and j.payload #> '{options,awaits_promotion
 comment on view private.promotable_jobs is
   'Applies that would have followed their plans at once, had their commit been applied elsewhere; now it was.';
 
--- ## cascades
-
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
 -- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:

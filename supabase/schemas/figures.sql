@@ -1,7 +1,6 @@
 -- Numbers that change too often to be rows, one call per organisation every few seconds; and statistics: queue wait,
 -- utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour. Closed hours
--- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
--- installation, for its operator.
+-- are rolled up once, so a page reads a few rows per hour, however many jobs there were.
 
 -- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, how many
 -- modules, and of the jobs that await approval how many each member cannot approve.
@@ -331,8 +330,6 @@ $$;
 comment on function private.fleet_figures is
   'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
   'whole, and the releases and outages of that time. Members.';
-
--- ## figures for a monitoring system
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
 -- The waits of the jobs that ended within the last five minutes, in seconds.

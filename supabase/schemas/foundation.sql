@@ -48,7 +48,6 @@ $$;
 grant usage on schema public to anon, authenticated, service_role, worker, executor, engine;
 grant usage on schema private to authenticated, service_role, worker, executor, engine;
 
--- ## settings of roles
 -- REST applies the settings of the role that a request runs as, hosted and embedded alike. Nobody keeps a transaction
 -- open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step over all of it.
 -- Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
@@ -71,8 +70,6 @@ begin
 end;
 $$;
 alter role current_user set idle_in_transaction_session_timeout = '10min';
-
--- ## errors
 
 -- Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.
 create function private.fail(p_code text, p_message text, p_hint text default null, p_detail text default null)

@@ -39,8 +39,6 @@ returns void language sql set search_path = '' as $$
   select private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null)
 $$;
 
--- ## entries
-
 -- Plans the modules again from their branch that were applied for an entry which did not merge.
 create function private.forget_group(p_group private.merge_groups) returns void language sql set search_path = '' as $$
   update public.module_git as g set seen_fingerprint = null, seen_set_id = null

@@ -1,8 +1,7 @@
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
 -- leaf with source, engine, hooks and state; variables.sql has the variables of both. Both tables spell paths out,
--- because runner assignments, precedence and lists all ask "at or below this path". Operators create and change
--- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
--- A module's lock keeps applies from starting.
+-- because runner assignments, precedence and lists all ask "at or below this path". A specification names only the
+-- columns that it changes, and an unknown name is refused.
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi', 'terragrunt');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';

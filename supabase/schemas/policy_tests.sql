@@ -17,7 +17,6 @@ comment on column private.policy_test_plans.plan_id is 'The job whose plan it is
 comment on column private.policy_test_plans.verdict is
   'As of a check; unclear: the redacted plan lacks what the set reads; missing: not kept. Null: not tested yet.';
 
--- ## the request
 create function private.test_policy(p_org uuid, p_path text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -53,8 +52,6 @@ $$;
 comment on function private.test_policy is
   'Runs rules on a runner over the plans of the last days, at most 30, at and below a path: {name, files, source, '
   'days}. Changes nothing; policy_test shows the result. Admins.';
-
--- ## the runner's call
 
 -- Lists the plans of a test, the newest 1,000. Plans with values that nobody applies, and those that only look, are
 -- left out; so is what was applied from a saved plan, which is listed itself.
@@ -127,8 +124,6 @@ $$;
 comment on function private.worker_policy_test is
   'Records what a test of policies found in plans, [{plan, verdict, messages}], and answers the next plans, redacted, '
   'with the facts about their runs; the files of the set with the first ones.';
-
--- ## the result
 
 -- The findings of a test so far. It has the path of its plans: everybody who sees it sees them.
 create function private.found_in_plans(p_test public.provision_jobs) returns jsonb

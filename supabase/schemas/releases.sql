@@ -365,8 +365,6 @@ comment on function private.update_outdated_workers is
   'Starts a rollout: UPDATE_WORKER jobs for the outdated runners that a job can update (cloud-hosted, or updating '
   'themselves), in waves. Admins.';
 
--- ## what the end of such a job leads to
-
 -- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void language plpgsql set search_path = '' as $$
 begin

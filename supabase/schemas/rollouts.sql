@@ -1,4 +1,4 @@
--- Control of rollouts and releases: pause, resume, abort, withdraw; and the end of updates that took too long.
+-- Control of rollouts and releases: pause, resume, abort, withdraw.
 
 -- Pauses the rollouts of a withdrawn release and cancels its updates that have not begun.
 create function private.stop_updates(p_version text) returns void language plpgsql set search_path = '' as $$

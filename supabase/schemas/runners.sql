@@ -1,7 +1,5 @@
--- Runners ("workers" in SQL): the records, their connected processes and their assignments; register, change, assign,
--- drain, disable, remove. `workers` and `worker_instances` are published to Realtime, so they change only when
--- something that a person sees changes. Every function about a record goes through lock_worker, which refuses a shared
--- runner.
+-- Runners ("workers" in SQL): the records, their connected processes and their assignments. `workers` and
+-- `worker_instances` are published to Realtime, so they change only when something that a person sees changes.
 
 create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared');
 comment on type public.worker_type is 'cloud-hosted: by Runyard · self-hosted: by you · shared: for everybody.';

@@ -262,8 +262,6 @@ language sql stable set search_path = '' as $$
   select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
 $$;
 
--- ## what the sweep does
-
 -- Places members of a set as the sweep does: one that fails costs nobody else theirs.
 create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$

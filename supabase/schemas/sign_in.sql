@@ -340,7 +340,6 @@ comment on function private.use_recovery_code is
   'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
   'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
 
--- ## changes of a sign-in
 -- Auth writes these rows itself, so the changes are noted where they happen, in each of the member's logs.
 create function private.note_sign_in_change() returns trigger
 language plpgsql security definer set search_path = '' as $$

@@ -1,10 +1,7 @@
 -- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
 -- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep. It has a
--- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Heartbeats only write their row.
--- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
--- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
--- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
--- and where tables were added by hand.
+-- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Last, Realtime: who may listen to
+-- which topic, and which tables pages follow; guarded, so that it runs where there is none.
 
 create table private.outages (
   began_at timestamptz primary key,
@@ -631,8 +628,6 @@ begin
   end if;
 end;
 $$;
-
--- ## who may listen
 
 -- Whether the caller may join a private topic: members org:<id>, runners worker:<own id>.
 create function private.may_hear(p_topic text) returns boolean

@@ -132,14 +132,6 @@ comment on function private.remove_git_app is 'Removes a GitHub App and its key;
 
 -- ## using
 
--- The sealed webhook secret of an app, as that of a repository.
-create function private.git_app_secret(p_app uuid) returns jsonb language sql stable set search_path = '' as $$
-  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
-    true)
-  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
-  where a.id = p_app and s.webhook_secret is not null
-$$;
-
 create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -200,11 +192,14 @@ comment on function private.git_installation is
 
 create function private.git_connection_secret(p_connection uuid) returns jsonb
 language sql stable security definer set search_path = '' as $$
-  select coalesce((
-    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-    where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null),
-    private.git_app_secret(p_connection))
+  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+  where c.id = p_connection and c.removed_at is null and s.webhook_secret is not null
+  union all
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
+    true)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_connection and s.webhook_secret is not null
 $$;
 comment on function private.git_connection_secret is
   'Provider and sealed webhook secret of a repository or an app, for receiving deliveries; null where there is none.';

@@ -498,18 +498,13 @@ end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_answer pg_catalog.jsonb;
-  v_workers pg_catalog.uuid[];
-begin
-  perform private.need_seen(p_org);
-  v_workers := private.seen_workers(p_org);
+language sql stable security definer set search_path = '' as $$
+  select private.need_seen(p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
-    from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
-    where v_workers is null or w.is_shared or w.id = any (v_workers)
+    from private.seen_workers(p_org) as n (seen) cross join private.runner_health(p_org, null) as h
+    join public.workers as w on w.id = h.worker_id and (n.seen is null or w.is_shared or w.id = any (n.seen))
   ), value as (
     select 'version' as name, f.version as value from fleet as f
     union all
@@ -531,9 +526,6 @@ begin
       select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)
         and (f.type = 'cloud-hosted' or f.updates_itself and not f.is_off)),
     'outdated', (select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)))
-  into v_answer;
-  return v_answer;
-end;
 $$;
 comment on function private.runner_facets is
   'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are '

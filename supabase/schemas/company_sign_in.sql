@@ -86,16 +86,6 @@ language sql immutable set search_path = '' as $$
       or p_identity -> 'custom_claims' ->> 'xms_edov' in ('1', 'true')), false)
 $$;
 
--- Keeps the claims of an owner's test, which is one sign-in; whether it was one.
-create function private.note_test(p_provider private.sign_in_providers, p_user uuid, p_claims jsonb) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  update private.sign_in_links set claims = p_claims, expires_at = now()
-  where user_id = p_user and org_id = p_provider.org_id and is_test and expires_at > now();
-  return found;
-end;
-$$;
-
 -- An organisation's provider speaks for verified addresses of domains that the organisation proved, and for no other:
 -- anybody can run a provider that claims anything. Auth itself believes every provider.
 create function private.check_identity() returns trigger language plpgsql security definer set search_path = '' as $$
@@ -121,9 +111,10 @@ begin
     is distinct from (old.user_id, old.provider_id, old.provider) then
     perform private.fail('RY403', 'An identity stays with its account.', 'Nothing was changed.');
   elsif tg_op = 'INSERT' then
-    if private.note_test(v_provider, new.user_id, new.identity_data) then
-      return null;
-    end if;
+    -- An owner's test is one sign-in; its claims are kept.
+    update private.sign_in_links set claims = new.identity_data, expires_at = now()
+    where user_id = new.user_id and org_id = v_provider.org_id and is_test and expires_at > now();
+    if found then return null; end if;
     perform private.need_link(v_provider, new.user_id, v_email);
   end if;
   return new;

@@ -243,19 +243,15 @@ language sql stable set search_path = '' as $$
     and '#' || l.pull_request = p_key
 $$;
 
--- The commit and the pull request of a change: the pull request of a number, else the one that became the commit.
-create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
-language sql stable set search_path = '' as $$
-  select r from public.pull_requests as r where r.connection_id = p_connection
-    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
-  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
-$$;
-
 create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
 returns jsonb language plpgsql stable security definer set search_path = '' as $$
 declare
   v_connection public.git_connections;
-  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  -- The pull request of the number, else the one that became the commit.
+  v_pull public.pull_requests := (
+    select r from public.pull_requests as r where r.connection_id = p_connection
+      and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+    order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1);
   v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
   v_git pg_catalog.jsonb;
 begin

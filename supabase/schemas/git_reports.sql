@@ -224,8 +224,6 @@ begin
 end;
 $$;
 
--- ## sending
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.

@@ -255,12 +255,16 @@ language sql immutable set search_path = '' as $$
     then format(' of %s to %s characters', p_least, p_most) else format(' of at most %s bytes', p_most) end
 $$;
 
+-- The names of an object's options.
+create function private.options_of(p_object text) returns text[] language sql stable set search_path = '' as $$
+  select array(select o.option from private.options as o where o.object = p_object)
+$$;
+
 -- Refuses options that this object does not have, and values of another type or out of range.
 create function private.check_options(p_object text, p_options jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.refuse_unknown_keys(p_options, array(
-    select o.option from private.options as o where o.object = p_object));
+  perform private.refuse_unknown_keys(p_options, private.options_of(p_object));
   perform private.fail('RY422', format('"%s" is not %s.', o.option, private.type_words(o.type, o.least, o.most)),
     'Change it, or leave it out.')
   from private.options as o

@@ -23,6 +23,9 @@ comment on table public.job_log_chunks is 'Logs in chunks of whole lines, by seq
 comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
 comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
 comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
+comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
+comment on column public.job_log_chunks.line_count is 'Lines in it.';
+comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
 
 do $$
 begin
